@@ -1,0 +1,22 @@
+// Package capture owns the members of a Sluice cluster: a capture is one
+// running server, named by a new ID at every start.
+package capture
+
+// ID names one run of one server; a restarted server has a new one.
+type ID string
+
+// Liveness is how far a capture is on its way out. It only ever grows.
+type Liveness uint8
+
+// The stages of a capture's life.
+const (
+	Alive    Liveness = iota // takes spans
+	Stopping                 // hands its spans over, takes none
+)
+
+// Info is what a capture says of itself to the others.
+type Info struct {
+	ID      ID
+	Address string // host:port of its HTTP and gRPC listener
+	Version string // semver without v
+}

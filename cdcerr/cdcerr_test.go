@@ -1,0 +1,52 @@
+package cdcerr_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+func TestFirstCodeStays(t *testing.T) {
+	err := cdcerr.CorruptRow.New("row %d", 7)
+	err = cdcerr.MySQLTxn.Wrap(fmt.Errorf("batch: %w", err), "sink")
+	if !cdcerr.CorruptRow.Is(err) || cdcerr.MySQLTxn.Is(err) {
+		t.Fatal(err)
+	}
+	if !strings.Contains(err.Error(), "sink: batch: [CDC:ErrDecodeRowToDatum] row 7") {
+		t.Fatal(err)
+	}
+}
+
+func TestUnknownErrorsRetry(t *testing.T) {
+	if cdcerr.Fate(errors.New("x")) != cdcerr.Retry {
+		t.Fatal("an error without a code must be retried")
+	}
+	if cdcerr.Fate(fmt.Errorf("w: %w", cdcerr.Bug("x"))) != cdcerr.Terminal {
+		t.Fatal("a bug must end the changefeed")
+	}
+	if cdcerr.Unexpected.Wrap(nil, "x") != nil {
+		t.Fatal("wrapping nothing made an error")
+	}
+}
+
+// Every code declared in table.go is listed, complete and unique.
+func TestTableIsWhole(t *testing.T) {
+	src, err := os.ReadFile("table.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if declared := strings.Count(string(src), "&Code{"); declared != len(cdcerr.All()) {
+		t.Fatalf("%d codes declared, %d in All", declared, len(cdcerr.All()))
+	}
+	seen := map[string]bool{}
+	for _, c := range cdcerr.All() {
+		if seen[c.ID] || !strings.HasPrefix(c.ID, "CDC:Err") || c.Meaning == "" || c.Remedy == "" {
+			t.Errorf("bad row %+v", c)
+		}
+		seen[c.ID] = true
+	}
+}

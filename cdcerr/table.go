@@ -1,0 +1,90 @@
+package cdcerr
+
+// The codes, by the room in which they enter. All lists every one of them.
+var (
+	// Anywhere.
+	Unexpected = &Code{"CDC:ErrUnexpected", "an internal invariant is broken",
+		"stop trusting this changefeed's output since its last sync point and report the bug with the text of this error", Terminal}
+
+	// Configuration and command line.
+	InvalidArgument = &Code{"CDC:ErrAPIInvalidParam", "an argument cannot be used",
+		"correct the named argument", Terminal}
+	FilterRuleInvalid = &Code{"CDC:ErrFilterRuleInvalid", "a filter rule cannot be parsed",
+		"correct the named rule; rules look like db.table, with * and ? as wildcards and ! in front to leave out", Terminal}
+	SinkURIInvalid = &Code{"CDC:ErrSinkURIInvalid", "the sink URI cannot be used",
+		"correct the named part of the sink URI", Terminal}
+
+	// PD and TiKV.
+	PDUnreachable = &Code{"CDC:ErrPDUnreachable", "no PD endpoint answers",
+		"check the PD endpoints, the network and the TLS files", Retry}
+	VersionIncompatible = &Code{"CDC:ErrVersionIncompatible", "a PD or TiKV version is outside the supported range",
+		"upgrade the named component, or use a release of Sluice that supports it", Terminal}
+	ClusterIDMismatch = &Code{"CDC:ErrClusterIDMismatch", "a store belongs to another cluster than the PD",
+		"check the PD endpoints: they lead to more than one cluster", Terminal}
+	EventFeed = &Code{"CDC:ErrEventFeedEventError", "a change stream from TiKV broke",
+		"none: the stream is opened again; if it goes on, look at the named store", Retry}
+	RegionLookup = &Code{"CDC:ErrRegionsNotCoverSpan", "PD's regions do not cover the span",
+		"none: PD is asked again; if it goes on, check PD's region health", Retry}
+	PrewriteNotMatch = &Code{"CDC:ErrPrewriteNotMatch", "TiKV sent a commit without its prewrite",
+		"recreate the changefeed from the last sync point, and report the bug with the text of this error", Terminal}
+	ResolvedTsRegressed = &Code{"CDC:ErrRowBelowResolvedTs", "TiKV sent a row at or below a resolved-ts that it had promised",
+		"recreate the changefeed from before the named resolved-ts, and report the bug with the text of this error", Terminal}
+	SnapshotRead = &Code{"CDC:ErrKVScan", "reading the upstream at a timestamp failed",
+		"none: the read is tried again; if it goes on, look at the named store", Retry}
+	SnapshotLostByGC = &Code{"CDC:ErrSnapshotLostByGC", "the timestamp to read at is older than the GC safepoint",
+		"create the changefeed from a newer start-ts after copying the data anew", Terminal}
+
+	// Decoding.
+	CorruptKey = &Code{"CDC:ErrInvalidRecordKey", "a row key cannot be decoded",
+		"compare the named key with TiKV (tikv-ctl); report the bug if TiKV holds it like that", Terminal}
+	CorruptRow = &Code{"CDC:ErrDecodeRowToDatum", "a row value cannot be decoded",
+		"compare the named row with SELECT upstream; report the bug if TiDB reads it", Terminal}
+	ChecksumMismatch = &Code{"CDC:ErrCorruptedDataMutation", "a row does not match its own checksum",
+		"compare the named row with SELECT upstream: the stored value was damaged, or this is a bug", Terminal}
+	InvalidDDLJob = &Code{"CDC:ErrInvalidDDLJob", "a DDL job row cannot be decoded",
+		"report the bug with the job's text (ADMIN SHOW DDL JOBS)", Terminal}
+
+	// Schema.
+	UnknownDDL = &Code{"CDC:ErrDDLUnsupportedType", "a DDL job is of a kind that this release does not know",
+		"upgrade Sluice, or create the changefeed again from after this DDL", Terminal}
+	SchemaSnapshot = &Code{"CDC:ErrSchemaSnapshotNotFound", "the schema at the start-ts cannot be read",
+		"check that start-ts lies above the GC safepoint", Terminal}
+	SchemaNotFound = &Code{"CDC:ErrSnapshotSchemaNotFound", "a DDL names a database that the schema does not hold",
+		"report the bug with the text of this error", Terminal}
+	TableNotFound = &Code{"CDC:ErrSnapshotTableNotFound", "a DDL names a table that the schema does not hold",
+		"report the bug with the text of this error", Terminal}
+	RenameIntoScope = &Code{"CDC:ErrSyncRenameTableFailed", "a RENAME brings a table into the filter whose rows were never replicated",
+		"create the changefeed again from after this DDL with the table's data copied, or rename it back", Terminal}
+	TableIneligible = &Code{"CDC:ErrTableIneligible", "a table has no primary key and no usable unique key",
+		"add a key, exclude the table by a filter rule, or set force-replicate = true and accept that its rows may be doubled after a restart", Terminal}
+
+	// MySQL-compatible sinks.
+	MySQLConnection = &Code{"CDC:ErrMySQLConnectionError", "the downstream database cannot be reached",
+		"check host, port, user, password and TLS of the sink URI", Retry}
+	MySQLTxn = &Code{"CDC:ErrMySQLTxnError", "the downstream database refused rows",
+		"read the database's own message in this error; rows are retried", Retry}
+	MySQLDuplicateEntry = &Code{"CDC:ErrMySQLDuplicateEntry", "the downstream database already holds another row with this key",
+		"find who else writes the downstream table; with safe-mode=true rows are replaced", Retry}
+	ExecDDLFailed = &Code{"CDC:ErrExecDDLFailed", "the downstream database refused a DDL",
+		"read the database's own message in this error; make the DDL possible downstream, or leave it out by a filter rule", Terminal}
+	DDLNotPortable = &Code{"CDC:ErrDDLNotPortable", "the downstream database has nothing that this DDL could become",
+		"leave the table out by a filter rule, or use a downstream that has the feature; docs/mysql.md lists them", Terminal}
+
+	// Recordings (playground).
+	RecordingInvalid = &Code{"CDC:ErrRecordingInvalid", "a recording cannot be read",
+		"check the named file: a recording is NAME.jsonl.gz with NAME.meta.jsonl.gz beside it", Terminal}
+)
+
+// All is every code, in the order of the table in the docs.
+func All() []*Code {
+	return []*Code{
+		Unexpected,
+		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
+		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
+		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, SnapshotLostByGC,
+		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
+		UnknownDDL, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
+		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,
+		RecordingInvalid,
+	}
+}

@@ -1,0 +1,22 @@
+//go:build deps
+package sluice
+import (
+	_ "github.com/pingcap/kvproto/pkg/cdcpb"
+	_ "github.com/pingcap/kvproto/pkg/tikvpb"
+	_ "github.com/tikv/pd/client"
+	_ "github.com/pingcap/tidb/pkg/parser"
+	_ "github.com/pingcap/tidb/pkg/parser/test_driver"
+	_ "google.golang.org/grpc"
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/dolthub/go-mysql-server"
+	_ "github.com/dolthub/go-mysql-server/memory"
+	_ "github.com/dolthub/go-mysql-server/server"
+	_ "go.uber.org/goleak"
+	_ "pgregory.net/rapid"
+	_ "github.com/spf13/cobra"
+	_ "github.com/google/btree"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/net/http2"
+	_ "github.com/coreos/go-semver/semver"
+	_ "golang.org/x/tools/go/ast/inspector"
+)

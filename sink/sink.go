@@ -1,0 +1,36 @@
+// Package sink owns the interface to a downstream and the switch from a URI's
+// scheme to the package that speaks to it.
+package sink
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Grant is the leave to write (P1). A write that has not begun to commit by
+// Deadline must not commit; the zero Deadline has no end. Epoch is the
+// changefeed's, Fence the writer's: a downstream that can compare them refuses
+// an older one.
+type Grant struct {
+	Deadline time.Time
+	Epoch    uint64
+	Fence    uint64
+}
+
+// Sink writes one changefeed's changes to one downstream. Calls come one at a
+// time, from one goroutine.
+type Sink interface {
+	// Write delivers whole transactions in (commit-ts, start-ts) order and
+	// returns when they are durable downstream. Delivered twice, they must
+	// leave the downstream as if delivered once.
+	Write(ctx context.Context, g Grant, txns []event.Txn) error
+	// DDL carries out one DDL after everything at or below its SwitchTS was written.
+	DDL(ctx context.Context, g Grant, d *event.DDL) error
+	// Checkpoint says that everything up to ts is downstream.
+	Checkpoint(ctx context.Context, ts tso.TS) error
+	// Close releases connections. No call follows it.
+	Close() error
+}
