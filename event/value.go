@@ -7,20 +7,20 @@ type ValueKind uint8
 
 // The kinds. The zero Value is Missing.
 const (
-	Missing    ValueKind = iota // no event carries it: a virtual generated column
-	Null                        // SQL NULL
-	Int                         // signed integers, YEAR
-	Uint                        // unsigned integers
-	Float                       // FLOAT, DOUBLE
-	Decimal                     // precision byte, fraction byte, MySQL's binary decimal
-	Bytes                       // every string type; UTF-8 except in binary and (sometimes) latin1 columns
-	Time                        // DATE, DATETIME, TIMESTAMP as TiDB's packed integer; TIMESTAMP in UTC
-	Duration                    // TIME in nanoseconds
-	Enum                        // 1-based member, 0 = ''
-	Set                         // bit mask of members
-	Bit                         // BIT(n) as an integer
-	JSON                        // type byte and binary payload
-	Vector                      // dimension (4 bytes LE) and float32s (LE)
+	Missing  ValueKind = iota // no event carries it: a virtual generated column
+	Null                      // SQL NULL
+	Int                       // signed integers, YEAR
+	Uint                      // unsigned integers
+	Float                     // FLOAT, DOUBLE
+	Decimal                   // precision byte, fraction byte, MySQL's binary decimal
+	Bytes                     // every string type; UTF-8 except in binary and (sometimes) latin1 columns
+	Time                      // DATE, DATETIME, TIMESTAMP as TiDB's packed integer; TIMESTAMP in UTC
+	Duration                  // TIME in nanoseconds
+	Enum                      // 1-based member, 0 = ''
+	Set                       // bit mask of members
+	Bit                       // BIT(n) as an integer
+	JSON                      // type byte and binary payload
+	Vector                    // dimension (4 bytes LE) and float32s (LE)
 )
 
 // Value is one cell. What it means depends on its column: the scale of a
@@ -60,7 +60,7 @@ func TimeValue(packed uint64) Value { return Value{kind: Time, num: packed} }
 // DurationValue is a TIME in nanoseconds.
 func DurationValue(ns int64) Value { return Value{kind: Duration, num: uint64(ns)} }
 
-// EnumValue is the 1-based member, 0 for the invalid ''.
+// EnumValue is the 1-based member, 0 for the invalid ”.
 func EnumValue(member uint64) Value { return Value{kind: Enum, num: member} }
 
 // SetValue is the bit mask of members, first member lowest.

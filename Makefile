@@ -1,0 +1,89 @@
+# Sluice's house-keeping. `make` alone lists what there is.
+#
+# Everything is built without cgo; only -race needs a C compiler.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export CGO_ENABLED := 0
+
+GO ?= go
+CACHE := $(CURDIR)/.cache/bin
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
+
+# Packages that start goroutines: the race pass runs over these, and
+# internal/lint holds the list against the code.
+RACE := internal/mariadb pipeline playground schemafeed sink/blackhole sink/mysql sorter upstream upstream/fake
+
+# Where `make golden` takes recordings from.
+GOLDEN_SRC ?= ../shared/golden
+# How long `make fuzz` spends on each target.
+FUZZTIME ?= 10s
+# Arguments for `make playground`, such as ARGS='--recording testdata/golden --verify'.
+ARGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+.PHONY: playground
+playground: ## a recorded TiDB stream through Sluice into a database in this process, with a verdict
+	$(GO) run ./cmd/playground $(ARGS)
+
+.PHONY: test
+test: mariadb ## all tests, then the race pass; installs what they need
+	$(GO) test -timeout 10m ./...
+	$(MAKE) --no-print-directory race
+
+.PHONY: race
+race: cc mariadb ## the packages with goroutines under the race detector
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m $(addprefix ./,$(RACE))
+
+.PHONY: lint
+lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
+	$(GO) vet ./...
+	$(GOLANGCI) run --timeout 10m ./...
+	$(GO) test ./internal/lint
+
+.PHONY: bench
+bench: ## what the data path costs beside a bare stream
+	$(GO) test -run '^$$' -bench . -benchmem ./pipeline/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target, FUZZTIME each
+	@$(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | while read -r pkg; do \
+		for target in $$($(GO) test -list '^Fuzz' "$$pkg" </dev/null | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; \
+		done; \
+	done
+
+.PHONY: golden
+golden: ## refresh testdata/golden from GOLDEN_SRC
+	@test -f '$(GOLDEN_SRC)/README.md' || { echo 'GOLDEN_SRC=$(GOLDEN_SRC) holds no recordings' >&2; exit 1; }
+	mkdir -p testdata/golden
+	cp -R --no-preserve=mode '$(GOLDEN_SRC)/.' testdata/golden/
+	@# A pointer out of the folder leads nowhere here: drop the sentence's tail that holds it.
+	find testdata/golden -name '*.md' -exec sed -i -E 's#[:;,]? *see \.\./[^ ]*[a-zA-Z0-9]##g' {} +
+
+# What the targets above stand on.
+
+$(GOLANGCI):
+	mkdir -p $(CACHE)
+	GOBIN=$(CACHE) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(CACHE)/golangci-lint $@
+
+.PHONY: mariadb
+mariadb:
+	.ci/install-mariadb
+
+# The race detector's C compiler: there, or installed where that can be done,
+# or a failure that says so. Never left out quietly.
+.PHONY: cc
+cc:
+	@if ! command -v gcc >/dev/null; then \
+		echo 'the race detector needs gcc: installing it'; \
+		apt-get update -q && apt-get install -y -q --no-install-recommends gcc libc6-dev; \
+	fi
