@@ -117,8 +117,9 @@ const FullLength = -1
 
 // IndexPart is one column of an index.
 type IndexPart struct {
-	Column int // index into Table.Columns; -1 for a hidden (expression) column
-	Length int // prefix length in characters, or FullLength
+	Column int    // index into Table.Columns; -1 for a hidden (expression) column
+	Length int    // prefix length in characters, or FullLength
+	Expr   string // of a hidden column, as TiDB prints it; else empty
 }
 
 // Index is one public index. The primary key of a table whose handle is an
@@ -129,6 +130,11 @@ type Index struct {
 	Parts   []IndexPart
 	Unique  bool
 	Primary bool
+
+	Invisible bool
+	Global    bool   // one index over all partitions
+	Comment   string
+	Condition string // of a partial index: rows outside are not in it
 }
 
 // HandleKind says what the key of a row is made of.
@@ -152,6 +158,35 @@ type Handle struct {
 type Partition struct {
 	ID   int64
 	Name string
+	// LessThan is the upper bound of a RANGE part, one expression (or MAXVALUE)
+	// a column; InValues are the tuples of a LIST part (or DEFAULT). As TiDB prints them.
+	LessThan []string
+	InValues [][]string
+}
+
+// PartitionKind is TiDB's number for a way to partition.
+type PartitionKind uint8
+
+// The kinds of partitioning.
+const (
+	ByRange PartitionKind = 1
+	ByHash  PartitionKind = 2
+	ByList  PartitionKind = 3
+	ByKey   PartitionKind = 4
+)
+
+// PartitionBy is how a table is cut into its Partitions: by Expr, or where that
+// is empty by Columns (RANGE COLUMNS, LIST COLUMNS, KEY).
+type PartitionBy struct {
+	Kind    PartitionKind
+	Expr    string
+	Columns []string
+}
+
+// ViewDef is what a view stands for. Every name in Select is qualified.
+type ViewDef struct {
+	Select  string
+	Columns []string // names given to its columns; empty: those of Select
 }
 
 // Kind tells what stands behind a table's name.
@@ -182,6 +217,9 @@ type Table struct {
 	Handle     Handle
 	Key        []int // columns that name a row for a sink; empty: none usable
 	Partitions []Partition
+	// PartitionBy is nil for a table that is not partitioned, View for all but views.
+	PartitionBy *PartitionBy
+	View        *ViewDef
 
 	// ShardRowIDBits, AutoRandomBits and PreSplitRegions are TiDB's own hints.
 	ShardRowIDBits uint64
