@@ -1,0 +1,192 @@
+package schema
+
+import (
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+)
+
+// Table is what readers of the table see: its public and visible columns, its
+// public indexes, its key and its partitions. zone is the one in which columns
+// of version 0 keep TIMESTAMP defaults; nil means UTC.
+func (t *TableInfo) Table(db *DBInfo, _ *time.Location) (*event.Table, error) {
+	out := &event.Table{
+		ID:             t.ID,
+		SchemaID:       db.ID,
+		Schema:         db.Name.O,
+		Name:           t.Name.O,
+		Kind:           t.kind(),
+		Charset:        t.Charset,
+		Collation:      t.Collate,
+		Comment:        t.Comment,
+		Version:        t.UpdateTS,
+		ShardRowIDBits: t.ShardRowIDBits,
+		AutoRandomBits: t.AutoRandomBits,
+	}
+	t.columns(out)
+	if err := t.indexes(out); err != nil {
+		return nil, err
+	}
+	if err := t.handle(out); err != nil {
+		return nil, err
+	}
+	out.Key = chooseKey(out, t)
+	if t.Partition != nil && t.Partition.Enable {
+		for _, p := range t.Partition.Definitions {
+			out.Partitions = append(out.Partitions, event.Partition{ID: p.ID, Name: p.Name.O})
+		}
+	}
+	return out, nil
+}
+
+func (t *TableInfo) kind() event.Kind {
+	switch {
+	case present(t.View):
+		return event.View
+	case present(t.Sequence):
+		return event.Sequence
+	case t.TempTableType != 0:
+		return event.TemporaryTable
+	}
+	return event.BaseTable
+}
+
+func (t *TableInfo) columns(out *event.Table) {
+	out.Columns = make([]event.Column, 0, len(t.Columns))
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if !c.shown() {
+			continue
+		}
+		col := event.Column{
+			ID:            c.ID,
+			Name:          c.Name.O,
+			Type:          event.Type(c.Type.Tp),
+			Flag:          event.Flag(c.Type.Flag),
+			Flen:          c.Type.Flen,
+			Decimal:       c.Type.Decimal,
+			Charset:       c.Type.Charset,
+			Collation:     c.Type.Collate,
+			Elems:         c.Type.Elems,
+			Comment:       c.Comment,
+			Default:       c.defaultText(),
+			DefaultIsExpr: c.DefaultIsExpr,
+		}
+		if c.GeneratedExpr != "" {
+			col.GenExpr, col.Generated = c.GeneratedExpr, event.Virtual
+			if c.GeneratedStored {
+				col.Generated = event.Stored
+			}
+		}
+		fillAbsent(&col)
+		out.Columns = append(out.Columns, col)
+	}
+}
+
+// shownAt maps the offset of a column in the metadata to its place in
+// event.Table.Columns, −1 where readers do not see it.
+func (t *TableInfo) shownAt() []int {
+	at, next := make([]int, len(t.Columns)), 0
+	for i := range t.Columns {
+		at[i] = -1
+		if t.Columns[i].shown() {
+			at[i] = next
+			next++
+		}
+	}
+	return at
+}
+
+func (t *TableInfo) indexes(out *event.Table) error {
+	at := t.shownAt()
+	if t.PKIsHandle {
+		for i, c := range out.Columns {
+			if c.Flag&event.FlagPriKey != 0 {
+				parts := []event.IndexPart{{Column: i, Length: event.FullLength}}
+				out.Indexes = append(out.Indexes, event.Index{Name: "PRIMARY", Parts: parts, Unique: true, Primary: true})
+				break
+			}
+		}
+	}
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if x.State != SchemaPublic {
+			continue
+		}
+		idx := event.Index{ID: x.ID, Name: x.Name.O, Unique: x.Unique || x.Primary, Primary: x.Primary}
+		for _, c := range x.Columns {
+			if c.Offset < 0 || c.Offset >= len(at) {
+				return cdcerr.SchemaSnapshot.New("table %s (id %d): index %s has a column at offset %d of %d", t.Name.O, t.ID, x.Name.O, c.Offset, len(at))
+			}
+			idx.Parts = append(idx.Parts, event.IndexPart{Column: at[c.Offset], Length: c.Length})
+		}
+		out.Indexes = append(out.Indexes, idx)
+	}
+	return nil
+}
+
+func (t *TableInfo) handle(out *event.Table) error {
+	if !t.PKIsHandle && !t.CommonHandle {
+		return nil
+	}
+	out.Handle.Kind = event.IntHandle
+	if t.CommonHandle {
+		out.Handle.Kind = event.CommonHandle
+	}
+	for _, x := range out.Indexes {
+		if x.Primary {
+			out.Handle.Parts = x.Parts
+			return nil
+		}
+	}
+	return cdcerr.SchemaSnapshot.New("table %s (id %d): its rows are keyed by a primary key that is not among its columns", t.Name.O, t.ID)
+}
+
+// chooseKey picks the columns that name a row for a sink: the primary key, else
+// the unique index that every row is in with columns that every event carries
+// whole, of the fewest columns, then of the smallest id. A unique index over a
+// virtual column is never it, since no event carries the value; nor is one that
+// is unique among some rows only, or per element of an array.
+func chooseKey(t *event.Table, info *TableInfo) []int {
+	partial := map[int64]bool{}
+	for i := range info.Indexes {
+		x := &info.Indexes[i]
+		partial[x.ID] = x.MultiValued || x.Condition != ""
+	}
+	var best *event.Index
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		switch {
+		case x.Primary:
+			return keyColumns(x)
+		case !x.Unique || partial[x.ID] || !namesEveryRow(t, x):
+		case best == nil || len(x.Parts) < len(best.Parts) || (len(x.Parts) == len(best.Parts) && x.ID < best.ID):
+			best = x
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return keyColumns(best)
+}
+
+func namesEveryRow(t *event.Table, x *event.Index) bool {
+	for _, p := range x.Parts {
+		if p.Column < 0 || p.Length != event.FullLength {
+			return false
+		}
+		if c := &t.Columns[p.Column]; !c.NotNull() || c.Generated == event.Virtual {
+			return false
+		}
+	}
+	return len(x.Parts) > 0
+}
+
+func keyColumns(x *event.Index) []int {
+	out := make([]int, len(x.Parts))
+	for i, p := range x.Parts {
+		out[i] = p.Column
+	}
+	return out
+}
