@@ -132,7 +132,7 @@ type Index struct {
 	Primary bool
 
 	Invisible bool
-	Global    bool   // one index over all partitions
+	Global    bool // one index over all partitions
 	Comment   string
 	Condition string // of a partial index: rows outside are not in it
 }
