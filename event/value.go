@@ -60,7 +60,7 @@ func TimeValue(packed uint64) Value { return Value{kind: Time, num: packed} }
 // DurationValue is a TIME in nanoseconds.
 func DurationValue(ns int64) Value { return Value{kind: Duration, num: uint64(ns)} }
 
-// EnumValue is the 1-based member, 0 for the invalid ”.
+// EnumValue is the 1-based member, 0 for the invalid empty string.
 func EnumValue(member uint64) Value { return Value{kind: Enum, num: member} }
 
 // SetValue is the bit mask of members, first member lowest.

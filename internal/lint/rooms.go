@@ -1,0 +1,48 @@
+package lint
+
+import "slices"
+
+// words are the packages of nouns that several stages speak.
+var words = []string{"capture", "cdcerr", "event", "span", "tso"}
+
+// wordsAnd is what a room imports that speaks all the words and more.
+func wordsAnd(more ...string) []string { return slices.Concat(words, more) }
+
+// rooms is the layer table, in the order of the data's path. ARCHITECTURE.md
+// prints it: run the test of this package with -rewrite after a change.
+var rooms = []Room{
+	// Words.
+	{"tso", Pure, "the timestamp that orders everything, and the record of how one moved", nil},
+	{"span", Pure, "key ranges, their algebra, and the frontier over them", []string{"tso"}},
+	{"event", Pure, "what flows: raw changes, rows, transactions, DDL, tables and values", []string{"cdcerr", "tso"}},
+	{"capture", Pure, "the members of a cluster", nil},
+	{"cdcerr", Pure, "error codes with meaning, class and remedy", nil},
+
+	// The data's path.
+	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
+	{"sink", Shell, "the interface to a downstream", wordsAnd()},
+
+	// For tests.
+	{"internal/lint", Kit, "the house rules and the table that you read", nil},
+	{"internal/mariadb", Kit, "the MariaDB server that tests write to", wordsAnd()},
+}
+
+// planned are rooms that the design names and nobody has built.
+var planned = []string{
+	"upstream", "upstream/region", "upstream/fake", "upstream/fake/encode", "sorter", "ingest", "schemafeed",
+	"mount", "filter", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka", "sink/storage", "sink/blackhole",
+	"objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator", "server", "api", "web",
+	"fault", "playground", "cli", "verify", "sim",
+}
+
+// doors are the foreign modules, each with the rooms where its types stop.
+var doors = []Door{
+	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
+	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
+	{"github.com/google/btree", []string{"span"}, "ordered pieces of a frontier"},
+}
+
+// exceptions are the places that may break a rule, each with its reason.
+var exceptions = []Exception{
+	{"path", "Makefile", "GOLDEN_SRC", "where recordings are kept outside of the project, if they are: any other place can be given"},
+}
