@@ -1,0 +1,27 @@
+// Package region owns a region's life inside one subscription: who covers which
+// keys, which commits are complete, how far each region has come, and what to do
+// about every error that TiKV answers.
+//
+//	PD's regions ──StepLocated──▶ ┌─────────┐ ──Requests──▶ TiKV streams
+//	TiKV's rows ──StepRows──────▶ │         │ ──Reloads───▶ PD lookups
+//	resolved-ts ──StepResolved──▶ │ Tracker │ ──Rows──────▶ whoever subscribed
+//	errors ─────StepFailure─────▶ │         │ ──Resolved──▶ (after the rows)
+//	broken stream─StepStreamGone▶ └─────────┘ ──Moves─────▶ the history
+//	the time ───Tick────────────▶
+//
+// A Tracker is a machine: Step and Tick change it, Ready takes what was decided.
+// It has no goroutine, clock, socket or log; time is told to it as a duration
+// since some moment, chance comes from a seed.
+//
+// Three parts work together. The cover holds every key of the span in exactly
+// one hold: vacant, or locked by one region (P2). Each hold carries the
+// resolved-ts of its keys, so that a region that takes keys over starts from
+// what those keys had reached, never from what a failed message said. The
+// matcher of a region pairs prewrites with commits. The frontier, the least
+// resolved-ts over all holds, is what the subscription is told (P3, P4): a hold
+// that is vacant, or not yet scanned, keeps it back.
+//
+// A row at or below its region's resolved-ts, or a commit without a prewrite,
+// is a broken belief: the subscription ends with an error that names region,
+// key and both timestamps (P8).
+package region

@@ -1,0 +1,106 @@
+package region
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// StepFailure takes TiKV's end of one registration. What the matcher held is
+// forgotten; the keys keep the resolved-ts that they had reached, and whoever
+// registers for them next starts from there.
+//
+//	not_leader          the named leader at once; else PD
+//	region_not_found    PD
+//	epoch_not_match     PD: the region split or merged
+//	server_is_busy      the same region, after the time that TiKV asks for
+//	congested, others   the same region, after a pause
+//	duplicate_request, compatibility, cluster_id_mismatch: the subscription ends
+func (t *Tracker) StepFailure(src Source, f Failure) {
+	h := t.of(src)
+	if h == nil || t.out.Err != nil {
+		return
+	}
+	t.counts.Failures++
+	switch f.Kind {
+	case NotLeader:
+		if f.Leader != 0 && f.Leader != h.region.Store && h.fails < hintsMax {
+			h.region.Store = f.Leader
+			t.again(h, 0)
+			return
+		}
+		t.vacate(h, f.Leader == h.region.Store)
+	case NotFound, EpochNotMatch:
+		t.vacate(h, false)
+	case ServerIsBusy:
+		t.again(h, min(time.Duration(min(f.BackoffMS, uint64(busyMax/time.Millisecond)))*time.Millisecond, busyMax))
+	case Congested, Unexplained:
+		t.again(h, backoffMin)
+	case DuplicateRequest:
+		t.out.Err = cdcerr.Bug("TiKV holds a registration that we believed over: %s", t.describe(h))
+	case Compatibility:
+		t.out.Err = cdcerr.VersionIncompatible.New("%s; %s", f.Detail, t.describe(h))
+	case ClusterIDMismatch:
+		t.out.Err = cdcerr.ClusterIDMismatch.New("%s; %s", f.Detail, t.describe(h))
+	}
+}
+
+// StepStreamGone takes the end of a whole stream: every region on it is
+// unlocked, and looked up again after a pause of its own, so that a store that
+// comes back is not met by all of them at once.
+func (t *Tracker) StepStreamGone(stream uint64) {
+	if t.out.Err != nil {
+		return
+	}
+	var lost []*hold
+	t.cover.holds.Ascend(func(h *hold) bool {
+		if h.phase == subscribed && h.stream == stream {
+			lost = append(lost, h)
+		}
+		return true
+	})
+	for _, h := range lost {
+		t.counts.Failures++
+		t.vacate(h, true)
+	}
+}
+
+// vacate unlocks h's keys, to be looked up at once where the failure was only
+// news (a first one), else after a pause that grows with each failure in a row.
+func (t *Tracker) vacate(h *hold, pause bool) {
+	due := t.now
+	if pause || h.fails > 0 {
+		due += jitter(t.rng, h.fails)
+	}
+	h.fails++
+	if h.locked() {
+		delete(t.regions, h.region.ID)
+	}
+	t.cover.unlock(h, due)
+}
+
+// again keeps the lock and registers the same region once more: at once where
+// nothing asks for a pause, else no earlier than atLeast.
+func (t *Tracker) again(h *hold, atLeast time.Duration) {
+	due := t.now
+	if atLeast > 0 || h.fails > 0 {
+		due += max(atLeast, jitter(t.rng, h.fails))
+	}
+	h.fails++
+	h.match, h.stream = nil, 0
+	t.cover.schedule(h, waiting, due)
+	if due == t.now {
+		t.request(h)
+	}
+}
+
+// describe is the history that an error carries: who, since when, how far.
+func (t *Tracker) describe(h *hold) string {
+	scan := "its scan is not through"
+	if h.match != nil && h.match.initialized {
+		scan = "its scan is through"
+	}
+	return fmt.Sprintf("%s of %v, registered from checkpoint-ts %d on stream %d slot %d, resolved-ts %d, %s, %d failures since it last moved; the span has resolved-ts %d of start-ts %d",
+		h.region, h.span(t.cfg.Span.TableID), h.from, h.stream, h.slot, h.ts, scan, h.fails, t.told, t.cfg.StartTS)
+}

@@ -1,0 +1,142 @@
+package region
+
+import (
+	"unsafe"
+
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// matcher pairs the prewrites of one registration with their commits.
+//
+// Until the region's scan is through (INITIALIZED) scanned and live entries
+// interleave: a live COMMIT may come before the PREWRITE that the scan delivers
+// for it, or its PREWRITE may never come because the scan delivers the row as
+// COMMITTED. So commits without a usable prewrite wait for INITIALIZED, and so
+// do rollbacks.
+type matcher struct {
+	initialized bool
+	unmatched   map[rowKey]prewrite
+	peak        int // most entries unmatched ever held
+	commits     []Entry
+	// closed are keys whose transaction is known to have ended before
+	// INITIALIZED: rolled back, or committed and matched. A prewrite of them
+	// that the scan delivers late would never be matched.
+	closed []rowKey
+	bytes  int64 // of the keys and values that the matcher keeps alive
+}
+
+// rowKey names one transaction's write of one key. The string aliases the
+// entry's key: messages are never changed, so nothing is copied.
+type rowKey struct {
+	start tso.TS
+	key   string
+}
+
+type prewrite struct {
+	value, old []byte
+	generation uint64
+}
+
+// shrinkAbove is the number of entries above which an emptied map is thrown
+// away: Go's maps do not shrink, and one huge transaction must not be paid for
+// ever after.
+const shrinkAbove = 1 << 12
+
+func newMatcher() *matcher { return &matcher{unmatched: map[rowKey]prewrite{}} }
+
+func keyOf(e *Entry) rowKey {
+	return rowKey{start: e.StartTS, key: unsafe.String(unsafe.SliceData(e.Key), len(e.Key))}
+}
+
+func sizeOf(k rowKey, p prewrite) int64 {
+	return int64(len(k.key) + len(p.value) + len(p.old))
+}
+
+// prewrite keeps e until its commit comes. It may come again: as a heartbeat's
+// copy without a value, or from a later flush of a pipelined transaction.
+func (m *matcher) prewrite(e *Entry) {
+	k := keyOf(e)
+	kept, again := m.unmatched[k]
+	if again && (len(e.Value) == 0 || e.Generation < kept.generation) {
+		return
+	}
+	next := prewrite{value: e.Value, old: e.Old, generation: e.Generation}
+	m.unmatched[k] = next
+	m.bytes += sizeOf(k, next)
+	if again {
+		m.bytes -= sizeOf(k, kept)
+	}
+	m.peak = max(m.peak, len(m.unmatched))
+}
+
+// commit finds the prewrite of e. When it cannot be told yet the commit is kept
+// for initialize and waits is true; otherwise ok says whether there was one.
+func (m *matcher) commit(e *Entry) (p prewrite, ok, waits bool) {
+	k := keyOf(e)
+	p, ok = m.unmatched[k]
+	if !m.initialized && (!ok || len(p.value) == 0 || p.generation > 0) {
+		// The prewrite may be a heartbeat's copy or an early flush; the scan
+		// still has the real one.
+		m.commits = append(m.commits, *e)
+		m.bytes += int64(len(e.Key) + len(e.Value))
+		return prewrite{}, false, true
+	}
+	if ok {
+		m.drop(k, p)
+		if !m.initialized {
+			m.close(k)
+		}
+	}
+	return p, ok, false
+}
+
+// rollback forgets a prewrite; there may be none.
+func (m *matcher) rollback(e *Entry) {
+	k := keyOf(e)
+	if !m.initialized {
+		m.close(k)
+		return
+	}
+	if p, ok := m.unmatched[k]; ok {
+		m.drop(k, p)
+	}
+}
+
+// initialize ends the scan. Each commit that waited goes to emit with its
+// prewrite; one that has none was delivered by the scan as a COMMITTED row.
+func (m *matcher) initialize(emit func(*Entry, prewrite) error) error {
+	m.initialized = true
+	waiting, closed := m.commits, m.closed
+	m.commits, m.closed = nil, nil
+	for i := range waiting {
+		e := &waiting[i]
+		m.bytes -= int64(len(e.Key) + len(e.Value))
+		p, ok, _ := m.commit(e)
+		if !ok {
+			continue
+		}
+		if err := emit(e, p); err != nil {
+			return err
+		}
+	}
+	for _, k := range closed {
+		m.bytes -= int64(len(k.key))
+		if p, ok := m.unmatched[k]; ok {
+			m.drop(k, p)
+		}
+	}
+	return nil
+}
+
+func (m *matcher) close(k rowKey) {
+	m.closed = append(m.closed, k)
+	m.bytes += int64(len(k.key))
+}
+
+func (m *matcher) drop(k rowKey, p prewrite) {
+	delete(m.unmatched, k)
+	m.bytes -= sizeOf(k, p)
+	if len(m.unmatched) == 0 && m.peak > shrinkAbove {
+		m.unmatched, m.peak = map[rowKey]prewrite{}, 0
+	}
+}

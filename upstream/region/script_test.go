@@ -1,0 +1,284 @@
+package region
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata give now; review the diff")
+
+// TestScripts runs each story in testdata: blocks of commands, a line of four
+// dashes, and what the Tracker decided. Keys are plain letters.
+//
+//	follow a z from=10            a new Tracker
+//	tick 50ms                     the time since the last tick
+//	located a z: 1 v1 s1 a-m; …   PD's answer: id, version, store, range
+//	rows 1: prewrite s5 k=v o=old g2; commit s5 c7 k put; committed s5 c7 k=v; rollback s5 k; initialized; unknown
+//	resolved 1 2: 20              one message for several regions
+//	fail 1 not_leader leader=2    a region error
+//	gone s1                       the store's stream broke
+//	stale 1: …                    rows from the registration before the present one
+//	held                          what waits for commits, what was left out
+//
+// A command that ends in & leaves its decisions to the next Ready.
+// Streams are opened as needed: store n has the stream n*100, one more after each gone.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
+	}
+}
+
+func runScript(t *testing.T, file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p play
+	var out strings.Builder
+	for i, block := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
+		commands, _, _ := strings.Cut(block, "\n----")
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		out.WriteString(commands)
+		body := commands
+		for strings.HasPrefix(body, "#") {
+			_, body, _ = strings.Cut(body, "\n")
+		}
+		if body == "" {
+			out.WriteString("\n")
+			continue
+		}
+		out.WriteString("\n----\n")
+		for sc := bufio.NewScanner(strings.NewReader(body)); sc.Scan(); {
+			line, together := strings.CutSuffix(sc.Text(), " &")
+			if err := p.command(line); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			if !together {
+				out.WriteString(p.ready())
+			}
+		}
+		if err := p.t.Check(); err != nil {
+			t.Fatalf("after %q: %v", body, err)
+		}
+	}
+	if out.String() == string(data) {
+		return
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s gives now:\n%s", file, out.String())
+}
+
+// play is one script's Tracker with just enough of a shell.
+type play struct {
+	t       *Tracker
+	now     time.Duration
+	streams map[uint64]uint64
+	last    map[uint64][]Source // registrations by region, oldest first
+	note    string
+}
+
+func (p *play) command(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	head, tail, _ := strings.Cut(rest, ":")
+	f := strings.Fields(head)
+	switch word {
+	case "follow":
+		*p = play{streams: map[uint64]uint64{}, last: map[uint64][]Source{}}
+		s := span.Span{TableID: 7, Start: span.Key(f[0]), End: endKey(f[1])}
+		p.t = New(Config{Span: s, StartTS: tso.TS(num(f[2][len("from="):])), Seed: 1})
+		p.t.Tick(0)
+	case "tick":
+		d, err := time.ParseDuration(f[0])
+		if err != nil {
+			return err
+		}
+		p.now += d
+		p.t.Tick(p.now)
+	case "located":
+		p.t.StepLocated(span.Span{TableID: 7, Start: span.Key(f[0]), End: endKey(f[1])}, regionsOf(tail))
+	case "rows", "stale":
+		all := p.last[num(f[0])]
+		src := all[len(all)-1]
+		if word == "stale" {
+			src = all[len(all)-2]
+		}
+		p.t.StepRows(src, entriesOf(tail))
+	case "resolved":
+		for _, id := range f {
+			src := p.last[num(id)][len(p.last[num(id)])-1]
+			p.t.StepResolved(src.Stream, src.Slot, []uint64{src.Region}, tso.TS(num(strings.TrimSpace(tail))))
+		}
+	case "fail":
+		all := p.last[num(f[0])]
+		p.t.StepFailure(all[len(all)-1], failureOf(f[1:]))
+	case "gone":
+		store := num(f[0][1:])
+		p.t.StepStreamGone(p.stream(store))
+		p.streams[store]++
+	case "held":
+		n, bytes := p.t.Held()
+		p.note = fmt.Sprintf("held %d entries of %d bytes; %+v\n", n, bytes, p.t.Counts())
+	default:
+		return fmt.Errorf("no such command")
+	}
+	return nil
+}
+
+func (p *play) stream(store uint64) uint64 {
+	if p.streams[store] == 0 {
+		p.streams[store] = store * 100
+	}
+	return p.streams[store]
+}
+
+// ready prints what the Tracker decided and acts on the requests.
+func (p *play) ready() string {
+	r := p.t.Ready()
+	var b strings.Builder
+	b.WriteString(p.note)
+	p.note = ""
+	for _, q := range r.Requests {
+		src := Source{Stream: p.stream(q.Region.Store), Slot: q.Slot, Region: q.Region.ID}
+		p.t.Placed(q, src.Stream)
+		p.last[src.Region] = append(p.last[src.Region], src)
+		fmt.Fprintf(&b, "request region %d v%d [%s,%s) from %d of store %d stream %d slot %d\n",
+			q.Region.ID, q.Region.Version, q.Span.Start, q.Span.End, q.StartTS, q.Region.Store, src.Stream, q.Slot)
+	}
+	for _, s := range r.Reloads {
+		fmt.Fprintf(&b, "reload [%s,%s)\n", s.Start, s.End)
+	}
+	for _, row := range r.Rows {
+		b.WriteString(showRow(row))
+	}
+	if r.Resolved != 0 {
+		fmt.Fprintf(&b, "resolved %d\n", r.Resolved)
+	}
+	for _, m := range r.Moves {
+		fmt.Fprintf(&b, "move %s\n", m)
+	}
+	if r.Wake > p.now {
+		fmt.Fprintf(&b, "wake in %v\n", r.Wake-p.now)
+	}
+	if r.Err != nil {
+		fmt.Fprintf(&b, "error %v\n", r.Err)
+	}
+	return b.String()
+}
+
+func showRow(row event.RawKV) string {
+	op := "put"
+	if row.Op == event.Delete {
+		op = "delete"
+	}
+	return fmt.Sprintf("row %s %s=%s old=%s start %d commit %d\n", op, row.Key, row.Value, row.Old, row.StartTS, row.CommitTS)
+}
+
+func endKey(s string) span.Key {
+	if s == "end" {
+		return ""
+	}
+	return span.Key(s)
+}
+
+func num(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		panic(err) // a script's own mistake
+	}
+	return n
+}
+
+func regionsOf(text string) []Region {
+	var out []Region
+	for part := range strings.SplitSeq(text, ";") {
+		f := strings.Fields(part)
+		if len(f) == 0 {
+			continue
+		}
+		from, to, _ := strings.Cut(f[3], "-")
+		if from == "begin" {
+			from = ""
+		}
+		out = append(out, Region{ID: num(f[0]), Version: num(f[1][1:]), Store: num(f[2][1:]),
+			Span: span.Span{Start: span.Key(from), End: endKey(to)}})
+	}
+	return out
+}
+
+func failureOf(f []string) Failure {
+	var out Failure
+	for i, name := range failureNames {
+		if name == f[0] {
+			out.Kind = FailureKind(i)
+		}
+	}
+	for _, opt := range f[1:] {
+		key, v, _ := strings.Cut(opt, "=")
+		switch key {
+		case "leader":
+			out.Leader = num(v)
+		case "backoff":
+			out.BackoffMS = num(v)
+		case "detail":
+			out.Detail = v
+		}
+	}
+	return out
+}
+
+var entryTypes = map[string]EntryType{"unknown": Unknown, "prewrite": Prewrite, "commit": Commit,
+	"rollback": Rollback, "committed": Committed, "initialized": Initialized}
+
+func entriesOf(text string) []Entry {
+	var out []Entry
+	for part := range strings.SplitSeq(text, ";") {
+		f := strings.Fields(part)
+		e := Entry{Type: entryTypes[f[0]]}
+		if e.Type == Committed || e.Type == Commit || e.Type == Prewrite {
+			e.Op = OpPut
+		}
+		for _, w := range f[1:] {
+			key, v, assigned := strings.Cut(w, "=")
+			switch {
+			case w == "delete":
+				e.Op = OpDelete
+			case assigned && key == "o":
+				e.Old = []byte(v)
+			case assigned:
+				e.Key, e.Value = []byte(key), []byte(v)
+			case w[0] == 's' && len(w) > 1:
+				e.StartTS = tso.TS(num(w[1:]))
+			case w[0] == 'c' && len(w) > 1:
+				e.CommitTS = tso.TS(num(w[1:]))
+			case w[0] == 'g' && len(w) > 1:
+				e.Generation = num(w[1:])
+			default:
+				e.Key = []byte(w)
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -1,0 +1,335 @@
+package region
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Config says what to follow.
+type Config struct {
+	Span    span.Span
+	StartTS tso.TS // exclusive: rows with commit-ts > StartTS are delivered
+	Seed    uint64 // of the retries' jitter
+}
+
+// Tracker follows all regions of one span. See the package's doc. Not safe for
+// concurrent use.
+type Tracker struct {
+	cfg     Config
+	rng     *rand.Rand
+	now     time.Duration
+	cover   *cover
+	regions map[uint64]*hold // locked holds by region id
+	slots   map[uint64]uint8 // the slot that a region registers with next
+	told    tso.TS           // resolved-ts last told
+	rowsCap int              // rows of the last Ready: a guess for the next
+	out     Ready
+	counts  Counts
+}
+
+// Ready is what was decided since the last Ready. Act on it in this order:
+// Requests (tell Placed), Reloads, then hand on Rows and after them Resolved. Once
+// Err is set nothing more comes.
+type Ready struct {
+	Requests []Request
+	Reloads  []span.Span   // keys whose regions PD must name: answer with StepLocated
+	Rows     []event.RawKV // complete commits, in arrival order
+	Resolved tso.TS        // resolved-ts of the span; 0 = did not move
+	Moves    []tso.Move    // every timestamp that moved
+	Wake     time.Duration // when Tick has something to do; negative: never
+	Err      error         // the subscription is over
+}
+
+// Counts says what was left out and how often, for logs and metrics.
+type Counts struct {
+	Stale     uint64 // events of registrations that are over
+	Nameless  uint64 // rows of type UNKNOWN
+	TooOld    uint64 // commits at or below the start-ts
+	TooEarly  uint64 // resolved-ts before INITIALIZED
+	Regressed uint64 // resolved-ts that did not rise, zero ones included
+	Failures  uint64 // registrations that TiKV ended, broken streams included
+}
+
+// The causes of moves.
+const (
+	causeLocked   = "range locked: the region starts from what its keys had reached"
+	causeResolved = "resolved-ts from TiKV"
+	causeSlowest  = "the slowest region moved"
+)
+
+// New starts a Tracker; its first Tick asks where the span's keys are.
+func New(cfg Config) *Tracker {
+	return &Tracker{
+		cfg:     cfg,
+		rng:     rand.New(rand.NewPCG(cfg.Seed, 0)),
+		cover:   newCover(cfg.Span, cfg.StartTS),
+		regions: map[uint64]*hold{},
+		slots:   map[uint64]uint8{},
+		told:    cfg.StartTS,
+	}
+}
+
+// Ready takes what was decided since the last call.
+func (t *Tracker) Ready() Ready {
+	t.Tick(t.now) // what became due by the steps since the last Tick
+	r := t.out
+	if t.out.Err == nil {
+		if ts := t.cover.min(); ts > t.told {
+			slow := t.cover.slowest()
+			r.Resolved = ts
+			r.Moves = append(r.Moves, tso.Move{Stage: tso.StageSpan, TableID: t.cfg.Span.TableID,
+				Region: slow.region.ID, From: t.told, To: ts, Cause: causeSlowest})
+			t.told = ts
+		}
+	}
+	r.Wake = never
+	if h := t.cover.nextDue(); h != nil {
+		r.Wake = h.due
+	}
+	t.rowsCap = len(r.Rows)
+	t.out = Ready{Err: r.Err}
+	return r
+}
+
+// Tick tells the time and gives out what was waiting for it.
+func (t *Tracker) Tick(now time.Duration) {
+	t.now = max(t.now, now)
+	for {
+		h := t.cover.nextDue()
+		if h == nil || h.due > t.now || t.out.Err != nil {
+			return
+		}
+		if h.phase == waiting {
+			t.request(h)
+			continue
+		}
+		t.reload(h)
+	}
+}
+
+// reload asks for the regions of h and of all vacant holds next to it: what
+// became vacant together, or waited for an older region to go, is looked up
+// together.
+func (t *Tracker) reload(h *hold) {
+	run := t.cover.run(h)
+	for _, v := range run {
+		t.cover.schedule(v, asked, never)
+	}
+	s := span.Span{TableID: t.cfg.Span.TableID, Start: run[0].start, End: run[len(run)-1].end}
+	t.out.Reloads = append(t.out.Reloads, s)
+}
+
+// request registers h's region from the resolved-ts that its keys have reached.
+func (t *Tracker) request(h *hold) {
+	h.from, h.match, h.stream = h.ts, newMatcher(), 0
+	h.slot = t.slots[h.region.ID]
+	t.slots[h.region.ID] = (h.slot + 1) % Slots
+	t.forgetSlots()
+	t.cover.schedule(h, subscribed, never)
+	t.out.Requests = append(t.out.Requests, Request{
+		Region: h.region, Span: h.span(t.cfg.Span.TableID), StartTS: h.from, Slot: h.slot,
+	})
+}
+
+// forgetSlots keeps the memory of slots in proportion to the regions that live:
+// ids that splits and merges left behind are dropped. A thousand are spared so
+// that small subscriptions never sweep.
+func (t *Tracker) forgetSlots() {
+	if len(t.slots) <= 2*len(t.regions)+1024 {
+		return
+	}
+	for id := range t.slots { // the order does not matter: each id is judged alone
+		if t.regions[id] == nil {
+			delete(t.slots, id)
+		}
+	}
+}
+
+// StepLocated is the answer to a Reload: regions in key order as PD listed them,
+// possibly with holes, possibly only the first of many; none when PD could not
+// be asked. Only the leading ones without a hole are used, the rest is asked for
+// again.
+func (t *Tracker) StepLocated(sought span.Span, found []Region) {
+	at, done := sought.Start, false
+	for _, r := range found {
+		if done || r.Span.Start > at {
+			break
+		}
+		if r.Span.End != "" && r.Span.End <= at {
+			continue
+		}
+		if r.Store != 0 {
+			t.lock(r)
+		}
+		at = r.Span.End
+		done = at == "" || (sought.End != "" && at >= sought.End)
+	}
+	progress := done || at > sought.Start
+	for _, h := range t.cover.overlapping(sought) {
+		if h.phase != asked {
+			continue
+		}
+		if progress && !done && h.start >= at {
+			t.cover.schedule(h, vacant, t.now)
+			continue
+		}
+		t.vacate(h, true)
+	}
+}
+
+// lock lets a region report the keys that it shares with the span.
+func (t *Tracker) lock(r Region) {
+	if t.regions[r.ID] != nil {
+		return // its own end is still to come
+	}
+	h := t.cover.lock(r)
+	if h == nil {
+		return
+	}
+	t.regions[r.ID] = h
+	t.out.Moves = append(t.out.Moves, tso.Move{Stage: tso.StageRegion, TableID: t.cfg.Span.TableID,
+		Region: r.ID, To: h.ts, Cause: causeLocked})
+	t.request(h)
+}
+
+// Placed tells on which stream a request was put. Events are taken only from there.
+func (t *Tracker) Placed(q Request, stream uint64) {
+	if h := t.regions[q.Region.ID]; h != nil && h.phase == subscribed && h.slot == q.Slot {
+		h.stream = stream
+	}
+}
+
+// of is the hold that an event of src is for; nil when src is over.
+func (t *Tracker) of(src Source) *hold {
+	h := t.regions[src.Region]
+	if h == nil || h.phase != subscribed || h.stream != src.Stream || h.slot != src.Slot {
+		t.counts.Stale++
+		return nil
+	}
+	return h
+}
+
+// StepRows takes rows of one region in the order in which TiKV sent them.
+// The entries may be used again afterwards, their bytes not.
+func (t *Tracker) StepRows(src Source, rows []Entry) {
+	h := t.of(src)
+	if h == nil || t.out.Err != nil {
+		return
+	}
+	if t.out.Rows == nil {
+		// Most entries come as a prewrite and a commit.
+		t.out.Rows = make([]event.RawKV, 0, max(t.rowsCap, len(rows)/2+1))
+	}
+	for i := range rows {
+		if err := t.row(h, &rows[i]); err != nil {
+			t.out.Err = err
+			return
+		}
+	}
+}
+
+func (t *Tracker) row(h *hold, e *Entry) error {
+	switch e.Type {
+	case Prewrite:
+		h.match.prewrite(e)
+	case Commit:
+		p, ok, waits := h.match.commit(e)
+		if waits {
+			return nil
+		}
+		if !ok {
+			return cdcerr.PrewriteNotMatch.New("commit without prewrite: key %X, start-ts %d, commit-ts %d; %s",
+				e.Key, e.StartTS, e.CommitTS, t.describe(h))
+		}
+		return t.matched(h, e, p)
+	case Rollback:
+		h.match.rollback(e)
+	case Committed:
+		return t.emit(h, e, e.Value, e.Old)
+	case Initialized:
+		if !h.match.initialized {
+			return h.match.initialize(func(e *Entry, p prewrite) error { return t.matched(h, e, p) })
+		}
+	default:
+		t.counts.Nameless++ // what a lock-only key leaves behind: no key, no meaning
+	}
+	return nil
+}
+
+// matched hands on a commit with the value of its prewrite.
+func (t *Tracker) matched(h *hold, e *Entry, p prewrite) error {
+	value := p.value
+	if len(value) == 0 {
+		value = e.Value // a short value stands in the commit too
+	}
+	return t.emit(h, e, value, p.old)
+}
+
+// emit hands on one complete commit, if it is above the start-ts. Below the
+// region's resolved-ts it would break P4.
+func (t *Tracker) emit(h *hold, e *Entry, value, old []byte) error {
+	if e.CommitTS <= t.cfg.StartTS {
+		t.counts.TooOld++
+		return nil
+	}
+	if e.CommitTS <= h.ts {
+		return cdcerr.ResolvedTsRegressed.New("key %X, start-ts %d, commit-ts %d is not above resolved-ts %d; %s",
+			e.Key, e.StartTS, e.CommitTS, h.ts, t.describe(h))
+	}
+	row := event.RawKV{StartTS: e.StartTS, CommitTS: e.CommitTS, Key: e.Key, Old: old}
+	switch {
+	case e.Op == OpDelete:
+		row.Op = event.Delete
+	case e.Op == OpPut && len(value) > 0:
+		row.Op, row.Value = event.Put, value
+	default:
+		return cdcerr.PrewriteNotMatch.New("commit of op %d with a value of %d bytes: key %X, start-ts %d, commit-ts %d; %s",
+			e.Op, len(value), e.Key, e.StartTS, e.CommitTS, t.describe(h))
+	}
+	t.out.Rows = append(t.out.Rows, row)
+	return nil
+}
+
+// StepResolved takes one resolved-ts for many regions of one request id.
+func (t *Tracker) StepResolved(stream uint64, slot uint8, ids []uint64, ts tso.TS) {
+	if t.out.Err != nil {
+		return
+	}
+	for _, id := range ids {
+		h := t.of(Source{Stream: stream, Slot: slot, Region: id})
+		switch {
+		case h == nil:
+		case !h.match.initialized:
+			t.counts.TooEarly++
+		case ts <= h.ts:
+			t.counts.Regressed++
+		default:
+			t.out.Moves = append(t.out.Moves, tso.Move{Stage: tso.StageRegion, TableID: t.cfg.Span.TableID,
+				Region: id, From: h.ts, To: ts, Cause: causeResolved})
+			t.cover.forward(h, ts)
+			h.fails = 0
+		}
+	}
+}
+
+// Counts says what was left out so far.
+func (t *Tracker) Counts() Counts { return t.counts }
+
+// Held is what waits for its commit, over all regions: entries and bytes.
+func (t *Tracker) Held() (entries int, bytes int64) {
+	for _, h := range t.regions { // sums: the order does not matter
+		if h.match != nil {
+			entries += len(h.match.unmatched) + len(h.match.commits)
+			bytes += h.match.bytes
+		}
+	}
+	return entries, bytes
+}
+
+// Check verifies that every key is in exactly one hold (P2).
+func (t *Tracker) Check() error { return t.cover.check() }
