@@ -1,0 +1,124 @@
+package verify
+
+import (
+	"slices"
+
+	"github.com/sluice-cdc/sluice/event"
+)
+
+// Contents is what was read from a database.
+type Contents struct {
+	Databases []string
+	Tables    []*ContentsTable
+	// LeftOut names the rule by which a column of a table cannot be as it is
+	// upstream; empty: it is compared. Nil leaves nothing out.
+	LeftOut func(t *event.Table, c *event.Column) string
+}
+
+// ContentsTable is one table as read. The hidden row id is never among its columns.
+type ContentsTable struct {
+	DB, Name string
+	RowSet
+}
+
+// EndOf compares the contents of a database with what TiDB had at the end; the
+// model's catalogue says what the columns are.
+func (m *Model) EndOf(want *Expected, got *Contents, limits Limits) *Verdict {
+	v := &Verdict{limits: limits}
+	e := newEnd(m, v, 0)
+	left := map[string]int{}
+	for _, db := range want.Databases {
+		if !slices.Contains(got.Databases, db) {
+			e.differ(db, "", "", "a database", "none")
+		}
+	}
+	for _, w := range want.Tables {
+		t := m.named(w.DB, w.Name)
+		if w.Type != "BASE TABLE" || t == nil || t.Kind != event.BaseTable {
+			continue
+		}
+		differences := v.Differences
+		have := got.named(w.DB, w.Name)
+		if have == nil {
+			e.differ(t.FullName(), "", "", "a table", "none")
+		} else {
+			e.read(t, w, have, got.LeftOut, left)
+		}
+		v.tally(t.FullName(), len(w.Rows), differences, 0)
+	}
+	for _, have := range got.Tables {
+		if !slices.ContainsFunc(want.Tables, func(w *ExpectedTable) bool { return w.DB == have.DB && w.Name == have.Name }) {
+			e.differ(have.DB+"."+have.Name, "", "", "no such table", "a table")
+		}
+	}
+	for _, rule := range sortedKeys(left) {
+		v.note("%d cells left out: %s", left[rule], rule)
+	}
+	return v
+}
+
+func (c *Contents) named(db, name string) *ContentsTable {
+	for _, t := range c.Tables {
+		if t.DB == db && t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// read compares one table with its rows in the database.
+func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, leftOut func(*event.Table, *event.Column) string, left map[string]int) {
+	columns := w.Columns
+	if len(w.Rows) == 0 {
+		columns = columnNames(t)
+	}
+	var names []string
+	var wantAt, haveAt []int
+	for i, name := range columns {
+		if name == RowIDColumn {
+			continue
+		}
+		if c := t.Column(name); c >= 0 && leftOut != nil {
+			if rule := leftOut(t, &t.Columns[c]); rule != "" {
+				left[rule] += len(w.Rows)
+				continue
+			}
+		}
+		at := slices.Index(have.Columns, name)
+		if at < 0 {
+			e.differ(t.FullName(), "", name, "a column", "none")
+			continue
+		}
+		names, wantAt, haveAt = append(names, name), append(wantAt, i), append(haveAt, at)
+	}
+	in := &table{name: t.FullName(), columns: names, key: keyColumns(t, names)}
+	for _, row := range w.Rows {
+		in.want = append(in.want, pick(row, wantAt))
+	}
+	for _, row := range have.Rows {
+		g := &gotRow{cells: make([]gotCell, len(haveAt))}
+		for i, at := range haveAt {
+			g.cells[i].Cell = row[at]
+		}
+		in.got = append(in.got, g)
+	}
+	p := in.pair()
+	for _, pair := range p.pairs {
+		e.row(in, in.want[pair[0]], in.got[pair[1]])
+	}
+	for _, i := range p.leftWant {
+		e.differ(in.name, in.keyText(in.want[i]), WholeRow, describe(names, in.want[i]), "no such row")
+	}
+	for _, i := range p.leftGot {
+		cells := in.got[i].plain()
+		e.differ(in.name, in.keyText(cells), WholeRow, "no such row", describe(names, cells))
+	}
+}
+
+func pick(row []Cell, at []int) []Cell {
+	out := make([]Cell, len(at))
+	for i, a := range at {
+		out[i] = row[a]
+	}
+	return out
+}

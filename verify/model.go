@@ -1,0 +1,213 @@
+package verify
+
+import (
+	"slices"
+
+	"github.com/sluice-cdc/sluice/event"
+)
+
+// TiDB's action numbers of the DDLs that move rows without one event.
+const (
+	recoverTable        event.Action = 25
+	recoverSchema       event.Action = 63
+	reorganizePartition event.Action = 64 // adding and coalescing hash partitions is one too
+	partitionTable      event.Action = 71
+	removePartitioning  event.Action = 72
+)
+
+// Model is a database that lives on events alone: rows and DDLs, folded.
+//
+// Rows are kept by physical id, so that most DDLs are done when the catalogue
+// is: a renamed table keeps its ids, exchanged partitions swap theirs, a dropped
+// or truncated table leaves its rows under an id that nobody owns any more, and
+// finds them there when it is recovered.
+//
+// A reorganisation moves rows to new partitions and no event says which row goes
+// where. Such rows wait in a pool that knows the possible ids; the next event of
+// a row tells. As long as all those ids belong to one table it does not matter.
+type Model struct {
+	tables map[int64]*event.Table
+	rows   map[int64]map[string]*stored // by physical id and handle
+	pools  []*pool
+	// known are the physical ids that the model has met: true where they were
+	// created under its eyes, so that it has seen every row of them.
+	known     map[int64]bool
+	recovered map[int64]bool // physical ids that came back
+	databases map[string]bool
+}
+
+// pool is rows of which only the possible physical ids are known.
+type pool struct {
+	ids  []int64
+	rows map[string][]*stored // by handle
+}
+
+// NewModel starts with the tables of the schema snapshot, all empty.
+func NewModel(tables []*event.Table) *Model {
+	m := &Model{
+		tables:    map[int64]*event.Table{},
+		rows:      map[int64]map[string]*stored{},
+		known:     map[int64]bool{},
+		recovered: map[int64]bool{},
+		databases: map[string]bool{},
+	}
+	for _, t := range tables {
+		m.tables[t.ID] = t
+		m.databases[t.Schema] = true
+		for _, id := range t.PhysicalIDs() {
+			m.known[id] = false
+		}
+	}
+	return m
+}
+
+// Row folds one change.
+func (m *Model) Row(r *event.Row) {
+	handle := string(handleOf(r.Key))
+	rows := m.rows[r.PhysicalID]
+	if _, here := rows[handle]; !here && r.Before != nil {
+		m.settle(r.PhysicalID, handle)
+	}
+	if r.After == nil {
+		delete(rows, handle)
+		return
+	}
+	if rows == nil {
+		rows = map[string]*stored{}
+		m.rows[r.PhysicalID] = rows
+	}
+	rows[handle] = &stored{row: r}
+}
+
+// settle takes a row out of its pool: an event of it tells where it is.
+func (m *Model) settle(physicalID int64, handle string) {
+	for _, p := range m.pools {
+		if !slices.Contains(p.ids, physicalID) || len(p.rows[handle]) == 0 {
+			continue
+		}
+		if p.rows[handle] = p.rows[handle][1:]; len(p.rows[handle]) == 0 {
+			delete(p.rows, handle)
+		}
+		return
+	}
+}
+
+// DDL carries one DDL out.
+func (m *Model) DDL(d *event.DDL) {
+	for _, c := range d.Conversions {
+		m.convert(d, c)
+	}
+	for _, c := range d.Tables {
+		if d.Action == reorganizePartition || d.Action == partitionTable || d.Action == removePartitioning {
+			m.redistribute(c)
+		}
+		if c.Before != nil {
+			delete(m.tables, c.Before.ID)
+		}
+		if c.After != nil {
+			m.appear(d, c)
+		}
+	}
+	if d.DatabaseBefore != nil && d.DatabaseAfter == nil {
+		delete(m.databases, d.DatabaseBefore.Name)
+		for id, t := range m.tables {
+			if t.SchemaID == d.DatabaseBefore.ID {
+				delete(m.tables, id)
+			}
+		}
+	}
+	if d.DatabaseAfter != nil {
+		m.databases[d.DatabaseAfter.Name] = true
+	}
+}
+
+// appear puts a table into the catalogue under its new shape.
+func (m *Model) appear(d *event.DDL, c event.TableChange) {
+	m.tables[c.After.ID] = c.After
+	before := m.ids(c.Before)
+	for _, id := range c.After.PhysicalIDs() {
+		if slices.Contains(before, id) {
+			continue
+		}
+		back := d.Action == recoverTable || d.Action == recoverSchema
+		if back {
+			m.recovered[id] = true
+			m.each([]int64{id}, func(s *stored) { s.recovered = true })
+		}
+		if _, met := m.known[id]; !met {
+			m.known[id] = !back
+		}
+	}
+}
+
+func (m *Model) ids(t *event.Table) []int64 {
+	if t == nil {
+		return nil
+	}
+	return t.PhysicalIDs()
+}
+
+// convert marks the rows that stand at the DDL's switch: what a converted column
+// holds in them is in no event, until the next one of the row.
+func (m *Model) convert(d *event.DDL, c event.Conversion) {
+	for _, t := range d.Tables {
+		if t.Before == nil || t.Before.ID != c.TableID {
+			continue
+		}
+		mark := conversion{to: c.ToID}
+		for i := range t.Before.Columns {
+			if t.Before.Columns[i].ID == c.FromID {
+				mark.from = &t.Before.Columns[i]
+			}
+		}
+		m.each(t.Before.PhysicalIDs(), func(s *stored) {
+			one := mark
+			one.prev = s.converted
+			s.converted = &one
+		})
+		return
+	}
+}
+
+// each visits every row that is, or may be, under one of the ids, once.
+func (m *Model) each(ids []int64, visit func(*stored)) {
+	for _, id := range ids {
+		for _, s := range m.rows[id] {
+			visit(s)
+		}
+	}
+	for _, p := range m.pools {
+		if !slices.ContainsFunc(p.ids, func(id int64) bool { return slices.Contains(ids, id) }) {
+			continue
+		}
+		for _, same := range p.rows {
+			for _, s := range same {
+				visit(s)
+			}
+		}
+	}
+}
+
+// redistribute moves the rows of the ids that a reorganisation gave up to those
+// that it made.
+func (m *Model) redistribute(c event.TableChange) {
+	before, after := m.ids(c.Before), m.ids(c.After)
+	gone := slices.DeleteFunc(slices.Clone(before), func(id int64) bool { return slices.Contains(after, id) })
+	made := slices.DeleteFunc(slices.Clone(after), func(id int64) bool { return slices.Contains(before, id) })
+	for _, p := range m.pools {
+		kept := slices.DeleteFunc(slices.Clone(p.ids), func(id int64) bool { return slices.Contains(gone, id) })
+		if len(kept) < len(p.ids) {
+			p.ids = append(kept, made...)
+		}
+	}
+	p := &pool{ids: made, rows: map[string][]*stored{}}
+	for _, id := range gone { // in the order of the partitions
+		for handle, s := range m.rows[id] {
+			p.rows[handle] = append(p.rows[handle], s)
+		}
+		delete(m.rows, id)
+	}
+	if len(p.rows) > 0 {
+		m.pools = append(m.pools, p)
+	}
+}

@@ -1,0 +1,154 @@
+package verify
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// seen remembers every commit-ts of every key, in the order of arrival. It has
+// to remember all of them: a delivery that repeats an old one is forgiven at any
+// distance, and only memory tells it from a new row that comes late.
+type seen map[string][]tso.TS
+
+// has tells whether the key came at that ts before, and the last new ts of it.
+func (s seen) has(key []byte, ts tso.TS) (again bool, last tso.TS) {
+	all := s[string(key)]
+	if len(all) == 0 {
+		return false, 0
+	}
+	return slices.Contains(all, ts), all[len(all)-1]
+}
+
+func (s seen) add(key []byte, ts tso.TS) { s[string(key)] = append(s[string(key)], ts) }
+
+// Order checks that the rows of one key arrive in the order of their commit-ts.
+// A row that was seen before may come again.
+type Order struct{ seen seen }
+
+// NewOrder has seen nothing.
+func NewOrder() *Order { return &Order{seen: seen{}} }
+
+// Seen tells whether this change of this key came before.
+func (o *Order) Seen(r *event.Row) bool {
+	again, _ := o.seen.has(r.Key, r.CommitTS)
+	return again
+}
+
+// Row takes the next row.
+func (o *Order) Row(r *event.Row) error {
+	again, last := o.seen.has(r.Key, r.CommitTS)
+	if again {
+		return nil
+	}
+	if r.CommitTS < last {
+		return cdcerr.Bug("order: key %X of %s came at commit-ts %d after %d (start-ts %d)",
+			r.Key, r.Table.FullName(), r.CommitTS, last, r.StartTS)
+	}
+	o.seen.add(r.Key, r.CommitTS)
+	return nil
+}
+
+// Resolved checks P4: once a resolved-ts (a sink's checkpoint is one) is out, no
+// row at or below it comes that was not seen before; and P3: it never goes back.
+type Resolved struct {
+	seen seen
+	at   tso.TS
+}
+
+// NewResolved starts at a resolved-ts: a changefeed's start-ts.
+func NewResolved(at tso.TS) *Resolved { return &Resolved{seen: seen{}, at: at} }
+
+// Row takes the next row.
+func (v *Resolved) Row(r *event.Row) error {
+	if again, _ := v.seen.has(r.Key, r.CommitTS); again {
+		return nil
+	}
+	if r.CommitTS <= v.at {
+		return cdcerr.Bug("P4: key %X of %s came at commit-ts %d, resolved-ts %d was out (start-ts %d)",
+			r.Key, r.Table.FullName(), r.CommitTS, v.at, r.StartTS)
+	}
+	v.seen.add(r.Key, r.CommitTS)
+	return nil
+}
+
+// Resolved takes the next resolved-ts.
+func (v *Resolved) Resolved(ts tso.TS) error {
+	if ts < v.at {
+		return cdcerr.Bug("P3: resolved-ts went back from %d to %d", v.at, ts)
+	}
+	v.at = ts
+	return nil
+}
+
+// Transaction checks that the rows of one upstream transaction arrive together,
+// once, in (commit-ts, start-ts) order. A transaction that comes again must be
+// the same one: the same keys.
+type Transaction struct {
+	done map[txnID]keyset
+	last txnID
+}
+
+type txnID struct{ commit, start tso.TS }
+
+// keyset is a set of keys by size and sum of hashes: enough to tell a repeated
+// transaction from a torn one without keeping its keys.
+type keyset struct {
+	n   int
+	sum uint64
+}
+
+// NewTransaction has seen nothing.
+func NewTransaction() *Transaction {
+	return &Transaction{done: map[txnID]keyset{}}
+}
+
+// Txn takes the next transaction.
+func (v *Transaction) Txn(t *event.Txn) error {
+	id := txnID{commit: t.CommitTS, start: t.StartTS}
+	keys, err := keysOf(t)
+	if err != nil {
+		return err
+	}
+	if was, again := v.done[id]; again {
+		if was != keys {
+			return cdcerr.Bug("transaction start-ts %d commit-ts %d is torn: %d rows came before, %d now and not the same keys",
+				t.StartTS, t.CommitTS, was.n, keys.n)
+		}
+		return nil
+	}
+	if id.commit < v.last.commit || id.commit == v.last.commit && id.start < v.last.start {
+		return cdcerr.Bug("transaction start-ts %d commit-ts %d came after start-ts %d commit-ts %d",
+			t.StartTS, t.CommitTS, v.last.start, v.last.commit)
+	}
+	v.done[id], v.last = keys, id
+	return nil
+}
+
+func keysOf(t *event.Txn) (keyset, error) {
+	if len(t.Rows) == 0 {
+		return keyset{}, cdcerr.Bug("transaction start-ts %d commit-ts %d has no rows", t.StartTS, t.CommitTS)
+	}
+	var set keyset
+	in := make(map[string]struct{}, len(t.Rows))
+	hash := fnv.New64a()
+	for _, r := range t.Rows {
+		if r.CommitTS != t.CommitTS || r.StartTS != t.StartTS {
+			return set, cdcerr.Bug("transaction start-ts %d commit-ts %d holds a row of start-ts %d commit-ts %d (%s)",
+				t.StartTS, t.CommitTS, r.StartTS, r.CommitTS, r.Table.FullName())
+		}
+		if _, twice := in[string(r.Key)]; twice {
+			return set, cdcerr.Bug("transaction start-ts %d commit-ts %d holds key %X of %s twice",
+				t.StartTS, t.CommitTS, r.Key, r.Table.FullName())
+		}
+		in[string(r.Key)] = struct{}{}
+		hash.Reset()
+		_, _ = hash.Write(r.Key)
+		set.n++
+		set.sum += hash.Sum64()
+	}
+	return set, nil
+}

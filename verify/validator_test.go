@@ -1,0 +1,64 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// broken checks that an error is a broken belief and says why.
+func broken(t *testing.T, err error, text string) {
+	t.Helper()
+	if !cdcerr.Unexpected.Is(err) || !strings.Contains(err.Error(), text) {
+		t.Fatalf("want a broken belief with %q, got %v", text, err)
+	}
+}
+
+func TestOrderForgivesWhatItSaw(t *testing.T) {
+	a, o := tableOf(7, "t"), verify.NewOrder()
+	for _, ts := range []tso.TS{10, 12, 10, 12, 13} {
+		if err := o.Row(insert(a, ts, 1, "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken(t, o.Row(insert(a, 11, 1, "x")), "commit-ts 11 after 13")
+	if err := o.Row(insert(a, 11, 2, "x")); err != nil {
+		t.Fatal("another key has an order of its own:", err)
+	}
+}
+
+func TestResolvedIsAPromise(t *testing.T) {
+	a, v := tableOf(7, "t"), verify.NewResolved(5)
+	broken(t, v.Row(insert(a, 5, 1, "x")), "resolved-ts 5 was out")
+	if err := v.Row(insert(a, 10, 1, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Resolved(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Row(insert(a, 10, 1, "x")); err != nil {
+		t.Fatal("a repeated row is no new one:", err)
+	}
+	broken(t, v.Row(insert(a, 10, 2, "x")), "P4")
+	broken(t, v.Resolved(9), "P3")
+}
+
+func TestTransactionsAreWhole(t *testing.T) {
+	a, v := tableOf(7, "t"), verify.NewTransaction()
+	whole := txn(insert(a, 10, 1, "x"), insert(a, 10, 2, "x"))
+	for range 2 {
+		if err := v.Txn(whole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken(t, v.Txn(txn(insert(a, 10, 1, "x"))), "torn")
+	broken(t, v.Txn(txn(insert(a, 10, 1, "x"), insert(a, 10, 3, "x"))), "torn")
+	broken(t, v.Txn(txn(insert(a, 9, 1, "x"))), "came after")
+	broken(t, v.Txn(txn(insert(a, 12, 1, "x"), insert(a, 11, 2, "x"))), "holds a row of start-ts 10 commit-ts 11")
+	broken(t, v.Txn(txn(insert(a, 12, 1, "x"), insert(a, 12, 1, "y"))), "twice")
+	broken(t, v.Txn(&event.Txn{StartTS: 1, CommitTS: 20}), "no rows")
+}
