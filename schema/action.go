@@ -107,7 +107,8 @@ const (
 
 // The states of a schema object on its way into, or out of, public sight.
 const (
-	SchemaNone       = 0
-	SchemaDeleteOnly = 1
-	SchemaPublic     = 5
+	SchemaNone        = 0
+	SchemaDeleteOnly  = 1
+	SchemaDeleteReorg = 4
+	SchemaPublic      = 5
 )

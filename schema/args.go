@@ -85,25 +85,24 @@ func parseExchange(j *Job) (exchangeArg, error) {
 	return a, err
 }
 
-// parseModify reads the arguments of MODIFY COLUMN; version is the job's, raw
-// the job's or the sub-job's. A change without a rewrite leaves them empty at
-// its end.
-func parseModify(version int64, raw json.RawMessage) (modifyArg, error) {
+// parseModify reads the arguments of MODIFY COLUMN, a job's or a sub-job's. A
+// change without a rewrite leaves them empty at its end.
+func parseModify(raw json.RawMessage) (modifyArg, error) {
 	var a modifyArg
-	err := decodeArgs(version, raw, &a, &a.Column, &a.OldName)
+	err := decodeArgs(raw, &a, &a.Column, &a.OldName)
 	return a, err
 }
 
 // args decodes the job's arguments into one object (version 2) or into places
 // (version 1). Arguments that are not there leave everything as it was.
 func (j *Job) args(object any, places ...any) error {
-	if err := decodeArgs(j.Version, j.RawArgs, object, places...); err != nil {
+	if err := decodeArgs(j.RawArgs, object, places...); err != nil {
 		return cdcerr.InvalidDDLJob.Wrap(err, "job %d of type %d: arguments of version %d", j.ID, j.Type, j.Version)
 	}
 	return nil
 }
 
-func decodeArgs(version int64, raw json.RawMessage, object any, places ...any) error {
+func decodeArgs(raw json.RawMessage, object any, places ...any) error {
 	raw = bytes.TrimSpace(raw)
 	if !present(raw) {
 		return nil
@@ -122,7 +121,7 @@ func decodeArgs(version int64, raw json.RawMessage, object any, places ...any) e
 			break
 		}
 		if err := json.Unmarshal(list[i], place); err != nil {
-			return cdcerr.InvalidDDLJob.Wrap(err, "argument %d (version %d)", i, version)
+			return cdcerr.InvalidDDLJob.Wrap(err, "argument %d", i)
 		}
 	}
 	return nil

@@ -108,26 +108,36 @@ type IndexInfo struct {
 	Invisible bool          `json:"is_invisible"`
 	Global    bool          `json:"is_global"`
 	// MultiValued indexes have an entry per element of a JSON array.
-	MultiValued bool `json:"mv_index"`
+	MultiValued bool   `json:"mv_index"`
+	Comment     string `json:"comment"`
 	// Condition restricts the index to some rows: it is unique only among them.
 	Condition string `json:"condition_expr_string"`
 }
 
 // PartitionDef is one partition.
 type PartitionDef struct {
-	ID   int64 `json:"id"`
-	Name Name  `json:"name"`
+	ID       int64      `json:"id"`
+	Name     Name       `json:"name"`
+	LessThan []string   `json:"less_than"`
+	InValues [][]string `json:"in_values"`
 }
 
 // PartitionInfo is how a table is partitioned. Definitions are the parts that
 // readers see; Adding and Dropping are on their way.
 type PartitionInfo struct {
-	Type        int            `json:"type"`
+	Type        uint8          `json:"type"`
 	Expr        string         `json:"expr"`
+	Columns     []Name         `json:"columns"`
 	Enable      bool           `json:"enable"`
 	Definitions []PartitionDef `json:"definitions"`
 	Adding      []PartitionDef `json:"adding_definitions"`
 	Dropping    []PartitionDef `json:"dropping_definitions"`
+}
+
+// ViewInfo is what a view selects.
+type ViewInfo struct {
+	Select  string `json:"view_select"`
+	Columns []Name `json:"view_cols"`
 }
 
 // TableInfo is a table, view or sequence.
@@ -146,7 +156,7 @@ type TableInfo struct {
 	ShardRowIDBits uint64          `json:"ShardRowIDBits"`
 	AutoRandomBits uint64          `json:"auto_random_bits"`
 	Partition      *PartitionInfo  `json:"partition"`
-	View           json.RawMessage `json:"view"`
+	View           *ViewInfo       `json:"view"`
 	Sequence       json.RawMessage `json:"sequence"`
 	TempTableType  int             `json:"temp_table_type"`
 }

@@ -32,17 +32,40 @@ func (t *TableInfo) Table(db *DBInfo, _ *time.Location) (*event.Table, error) {
 		return nil, err
 	}
 	out.Key = chooseKey(out, t)
-	if t.Partition != nil && t.Partition.Enable {
-		for _, p := range t.Partition.Definitions {
-			out.Partitions = append(out.Partitions, event.Partition{ID: p.ID, Name: p.Name.O})
-		}
+	t.parts(out)
+	if t.View != nil {
+		out.View = &event.ViewDef{Select: t.View.Select, Columns: originals(t.View.Columns)}
 	}
 	return out, nil
 }
 
+func (t *TableInfo) parts(out *event.Table) {
+	p := t.Partition
+	if p == nil || !p.Enable {
+		return
+	}
+	out.PartitionBy = &event.PartitionBy{Kind: event.PartitionKind(p.Type), Expr: p.Expr, Columns: originals(p.Columns)}
+	out.Partitions = make([]event.Partition, len(p.Definitions))
+	for i, d := range p.Definitions {
+		out.Partitions[i] = event.Partition{ID: d.ID, Name: d.Name.O, LessThan: d.LessThan, InValues: d.InValues}
+	}
+}
+
+// originals are the names as written.
+func originals(names []Name) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = n.O
+	}
+	return out
+}
+
 func (t *TableInfo) kind() event.Kind {
 	switch {
-	case present(t.View):
+	case t.View != nil:
 		return event.View
 	case present(t.Sequence):
 		return event.Sequence
@@ -114,12 +137,19 @@ func (t *TableInfo) indexes(out *event.Table) error {
 		if x.State != SchemaPublic {
 			continue
 		}
-		idx := event.Index{ID: x.ID, Name: x.Name.O, Unique: x.Unique || x.Primary, Primary: x.Primary}
+		idx := event.Index{
+			ID: x.ID, Name: x.Name.O, Unique: x.Unique || x.Primary, Primary: x.Primary,
+			Invisible: x.Invisible, Global: x.Global, Comment: x.Comment, Condition: x.Condition,
+		}
 		for _, c := range x.Columns {
 			if c.Offset < 0 || c.Offset >= len(at) {
 				return cdcerr.SchemaSnapshot.New("table %s (id %d): index %s has a column at offset %d of %d", t.Name.O, t.ID, x.Name.O, c.Offset, len(at))
 			}
-			idx.Parts = append(idx.Parts, event.IndexPart{Column: at[c.Offset], Length: c.Length})
+			part := event.IndexPart{Column: at[c.Offset], Length: c.Length}
+			if hidden := &t.Columns[c.Offset]; hidden.Hidden {
+				part.Expr = hidden.GeneratedExpr
+			}
+			idx.Parts = append(idx.Parts, part)
 		}
 		out.Indexes = append(out.Indexes, idx)
 	}
@@ -149,7 +179,7 @@ func (t *TableInfo) handle(out *event.Table) error {
 // virtual column is never it, since no event carries the value; nor is one that
 // is unique among some rows only, or per element of an array.
 func chooseKey(t *event.Table, info *TableInfo) []int {
-	partial := map[int64]bool{}
+	partial := make(map[int64]bool, len(info.Indexes))
 	for i := range info.Indexes {
 		x := &info.Indexes[i]
 		partial[x.ID] = x.MultiValued || x.Condition != ""

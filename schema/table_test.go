@@ -1,11 +1,6 @@
 package schema_test
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/hex"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -22,18 +17,12 @@ func TestEveryRecordedTableLoads(t *testing.T) {
 	for _, file := range files {
 		tables := 0
 		eachLine(t, file, func(line []byte) {
-			var kv struct{ Key, Value string }
-			if err := json.Unmarshal(line, &kv); err != nil {
-				t.Fatal(err)
-			}
-			value, err := hex.DecodeString(kv.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !isTable(kv.Key) {
+			var kv struct{ Key, Value hexBytes }
+			mustJSON(t, line, &kv)
+			if k, ok := schema.ParseMetaKey(kv.Key); !ok || k.TableID == 0 {
 				return
 			}
-			info, err := schema.ParseTableInfo(value)
+			info, err := schema.ParseTableInfo(kv.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,32 +40,5 @@ func TestEveryRecordedTableLoads(t *testing.T) {
 		if tables < 40 {
 			t.Errorf("%s: %d tables", file, tables)
 		}
-	}
-}
-
-// isTable tells whether a raw m key, in hexadecimal, is a field Table:<id>.
-func isTable(key string) bool {
-	raw, err := hex.DecodeString(key)
-	return err == nil && len(raw) > 27 && string(raw[1:4]) == "DB:" && string(raw[18:24]) == "Table:"
-}
-
-func eachLine(t *testing.T, path string, fn func([]byte)) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<28)
-	for lines.Scan() {
-		fn(lines.Bytes())
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
 	}
 }

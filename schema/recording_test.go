@@ -1,0 +1,272 @@
+package schema_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// recording is what these tests need of one: the snapshot, and every change of
+// m keys and job rows, once, in commit order.
+type recording struct {
+	name    string
+	start   tso.TS
+	end     tso.TS
+	meta    []event.RawKV // of the snapshot
+	changes []event.RawKV
+}
+
+// hexBytes is a field in hexadecimal.
+type hexBytes []byte
+
+func (h *hexBytes) UnmarshalText(b []byte) (err error) {
+	*h, err = hex.DecodeString(string(b))
+	return err
+}
+
+// streamLine is one line of NAME.jsonl.gz.
+type streamLine struct {
+	Type     string
+	TS       tso.TS
+	Op       string
+	Key      hexBytes
+	Value    hexBytes
+	Old      hexBytes
+	StartTS  tso.TS `json:"start_ts"`
+	CommitTS tso.TS `json:"commit_ts"`
+}
+
+// recordings are the streams under testdata/golden, by name.
+func recordings(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"*", "kafka/*/*", "workloads/*"} {
+		files, err := filepath.Glob("../testdata/golden/" + pattern + ".meta.jsonl.gz")
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, f := range files {
+			out = append(out, strings.TrimSuffix(f, ".meta.jsonl.gz"))
+		}
+	}
+	return out
+}
+
+func loadRecording(t *testing.T, path string) *recording {
+	t.Helper()
+	rec := &recording{name: strings.TrimPrefix(path, "../testdata/golden/")}
+	eachLine(t, path+".meta.jsonl.gz", func(line []byte) {
+		var kv struct{ Key, Value hexBytes }
+		mustJSON(t, line, &kv)
+		if len(kv.Key) > 0 {
+			rec.meta = append(rec.meta, event.RawKV{Op: event.Put, Key: kv.Key, Value: kv.Value})
+		}
+	})
+	type id struct {
+		key   string
+		start tso.TS
+	}
+	prewrites, got := map[id]streamLine{}, map[id]bool{}
+	var commits []streamLine
+	eachLine(t, path+".jsonl.gz", func(line []byte) {
+		var l streamLine
+		mustJSON(t, line, &l)
+		k := id{string(l.Key), l.StartTS}
+		switch l.Type {
+		case "START":
+			rec.start = l.TS
+		case "END":
+			rec.end = l.TS
+		case "PREWRITE":
+			if wanted(l.Key) {
+				prewrites[k] = l
+			}
+		case "COMMIT", "COMMITTED":
+			if wanted(l.Key) {
+				commits = append(commits, l)
+			}
+		}
+	})
+	for _, l := range commits {
+		k := id{string(l.Key), l.StartTS}
+		if got[k] {
+			continue
+		}
+		if l.Type == "COMMIT" {
+			p, ok := prewrites[k]
+			if !ok {
+				continue // the scan delivers it as COMMITTED
+			}
+			l.Op, l.Value, l.Old = p.Op, p.Value, p.Old
+		}
+		got[k] = true
+		op := event.Put
+		if l.Op == "DELETE" {
+			op = event.Delete
+		}
+		rec.changes = append(rec.changes, event.RawKV{Op: op, StartTS: l.StartTS, CommitTS: l.CommitTS, Key: l.Key, Value: l.Value, Old: l.Old})
+	}
+	slices.SortFunc(rec.changes, func(a, b event.RawKV) int {
+		return cmp.Or(cmp.Compare(a.CommitTS, b.CommitTS), cmp.Compare(a.StartTS, b.StartTS), bytes.Compare(a.Key, b.Key))
+	})
+	return rec
+}
+
+func wanted(key []byte) bool {
+	if _, ok := schema.ParseMetaKey(key); ok {
+		return true
+	}
+	id, _, ok := jobKey(key)
+	return ok && (id == mount.JobTableID || id == mount.HistoryTableID)
+}
+
+func jobKey(key []byte) (int64, []byte, bool) {
+	if len(key) != 19 || key[0] != 't' || key[10] != 'r' {
+		return 0, nil, false
+	}
+	var id uint64
+	for _, b := range key[1:9] {
+		id = id<<8 | uint64(b)
+	}
+	return int64(id ^ 1<<63), key[11:], true
+}
+
+func mustJSON(t *testing.T, b []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatalf("%.200s: %v", b, err)
+	}
+}
+
+// metaState is what the m keys say: the truth to which the store is held.
+type metaState struct {
+	databases map[int64]*schema.DBInfo
+	tables    map[int64]map[int64]*schema.TableInfo
+}
+
+func newMetaState() *metaState {
+	return &metaState{databases: map[int64]*schema.DBInfo{}, tables: map[int64]map[int64]*schema.TableInfo{}}
+}
+
+// put takes one change; what tells whether it was one of a database or a table.
+func (m *metaState) put(kv *event.RawKV) (bool, error) {
+	k, ok := schema.ParseMetaKey(kv.Key)
+	if !ok {
+		return false, nil
+	}
+	switch {
+	case kv.Op == event.Delete && k.TableID == 0:
+		delete(m.databases, k.SchemaID)
+	case kv.Op == event.Delete:
+		delete(m.tables[k.SchemaID], k.TableID)
+	case k.TableID == 0:
+		db, err := schema.ParseDBInfo(kv.Value)
+		if err != nil {
+			return false, err
+		}
+		m.databases[k.SchemaID] = db
+	default:
+		info, err := schema.ParseTableInfo(kv.Value)
+		if err != nil {
+			return false, err
+		}
+		if m.tables[k.SchemaID] == nil {
+			m.tables[k.SchemaID] = map[int64]*schema.TableInfo{}
+		}
+		m.tables[k.SchemaID][k.TableID] = info
+	}
+	return true, nil
+}
+
+// seen is every table as its readers see it, by id.
+func (m *metaState) seen(t *testing.T) map[int64]*event.Table {
+	t.Helper()
+	out := map[int64]*event.Table{}
+	for schemaID, tables := range m.tables {
+		db := m.databases[schemaID]
+		for id, info := range tables {
+			if db == nil || info.State != schema.SchemaPublic {
+				continue
+			}
+			table, err := info.Table(db, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[id] = table
+		}
+	}
+	return out
+}
+
+// of lists the tables of one database.
+func (m *metaState) of(schemaID int64) []*schema.TableInfo {
+	var out []*schema.TableInfo
+	for _, info := range m.tables[schemaID] {
+		out = append(out, info)
+	}
+	return out
+}
+
+func (m *metaState) load(s *schema.Store) error {
+	for _, db := range m.databases {
+		s.LoadDatabase(db)
+	}
+	for schemaID, tables := range m.tables {
+		for _, info := range tables {
+			if err := s.LoadTable(schemaID, info); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// shape is what of a table matters to a row: the name under which it is
+// written, the columns by which it is decoded, the ids under which it is stored.
+func shape(t *event.Table) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s.%s (", t.ID, t.Schema, t.Name)
+	for _, c := range t.Columns {
+		fmt.Fprintf(&b, " %d:%s:%d:%d", c.ID, c.Name, c.Type, c.Flen)
+	}
+	b.WriteString(" )")
+	for _, p := range t.Partitions {
+		fmt.Fprintf(&b, " %s=%d", p.Name, p.ID)
+	}
+	return b.String()
+}
+
+func eachLine(t *testing.T, path string, fn func([]byte)) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<28)
+	for lines.Scan() {
+		fn(lines.Bytes())
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
