@@ -10,7 +10,7 @@ import (
 // Table is what readers of the table see: its public and visible columns, its
 // public indexes, its key and its partitions. zone is the one in which columns
 // of version 0 keep TIMESTAMP defaults; nil means UTC.
-func (t *TableInfo) Table(db *DBInfo, _ *time.Location) (*event.Table, error) {
+func (t *TableInfo) Table(db *DBInfo, zone *time.Location) (*event.Table, error) {
 	out := &event.Table{
 		ID:             t.ID,
 		SchemaID:       db.ID,
@@ -24,7 +24,9 @@ func (t *TableInfo) Table(db *DBInfo, _ *time.Location) (*event.Table, error) {
 		ShardRowIDBits: t.ShardRowIDBits,
 		AutoRandomBits: t.AutoRandomBits,
 	}
-	t.columns(out)
+	if err := t.columns(out, zone); err != nil {
+		return nil, err
+	}
 	if err := t.indexes(out); err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func (t *TableInfo) kind() event.Kind {
 	return event.BaseTable
 }
 
-func (t *TableInfo) columns(out *event.Table) {
+func (t *TableInfo) columns(out *event.Table, zone *time.Location) error {
 	out.Columns = make([]event.Column, 0, len(t.Columns))
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -102,9 +104,12 @@ func (t *TableInfo) columns(out *event.Table) {
 				col.Generated = event.Stored
 			}
 		}
-		fillAbsent(&col)
+		if err := fillAbsent(&col, c, t.UpdateTS, zone); err != nil {
+			return cdcerr.SchemaSnapshot.Wrap(err, "table %s (id %d)", t.Name.O, t.ID)
+		}
 		out.Columns = append(out.Columns, col)
 	}
+	return nil
 }
 
 // shownAt maps the offset of a column in the metadata to its place in
