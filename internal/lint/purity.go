@@ -14,7 +14,7 @@ func purityRules() []Rule {
 
 // impure are the standard packages, with all below them, that a pure package
 // cannot use for anything that it is allowed to do.
-var impure = []string{"context", "crypto/rand", "io/ioutil", "log", "net", "os", "sync", "syscall", "testing", "unsafe"}
+var impure = []string{"context", "crypto/rand", "io/ioutil", "log", "net", "os", "sync", "syscall", "testing"}
 
 // clock is what of package time asks for the present or waits.
 var clock = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}

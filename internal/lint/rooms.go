@@ -19,8 +19,13 @@ var rooms = []Room{
 	{"cdcerr", Pure, "error codes with meaning, class and remedy", nil},
 
 	// The data's path.
+	{"upstream/region", Pure, "a region's life: matching prewrites and commits, range locks, what to do about each region error", wordsAnd()},
+	{"upstream/fake/encode", Pure, "TiDB's stored forms in the writing direction", []string{"event"}},
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
+	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
+	{"filter", Pure, "which tables and which DDLs are wanted", wordsAnd()},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
+	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
@@ -29,17 +34,17 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"upstream", "upstream/region", "upstream/fake", "upstream/fake/encode", "sorter", "ingest", "schemafeed",
-	"mount", "filter", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka", "sink/storage", "sink/blackhole",
-	"objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator", "server", "api", "web",
-	"fault", "playground", "cli", "verify", "sim",
+	"upstream", "upstream/fake", "sorter", "ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
+	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
+	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.
 var doors = []Door{
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
-	{"github.com/google/btree", []string{"span"}, "ordered pieces of a frontier"},
+	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
+	{"github.com/google/btree", []string{"span", "upstream/region"}, "ordered pieces of a range"},
 }
 
 // exceptions are the places that may break a rule, each with its reason.
