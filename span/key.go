@@ -38,7 +38,10 @@ func AppendKey(dst, raw []byte) []byte {
 
 // CutKey decodes one memcomparable byte string from the front of b and returns
 // it with what follows it.
-func CutKey(b []byte) (raw, rest []byte, err error) {
+func CutKey(b []byte) (raw, rest []byte, err error) { return AppendRaw(nil, b) }
+
+// AppendRaw is CutKey into memory of the caller's: it appends to dst.
+func AppendRaw(dst, b []byte) (raw, rest []byte, err error) {
 	for {
 		if len(b) < groupSize+1 {
 			return nil, nil, fmt.Errorf("memcomparable key: %d bytes left, a group has %d", len(b), groupSize+1)
@@ -49,7 +52,7 @@ func CutKey(b []byte) (raw, rest []byte, err error) {
 		if pad > groupSize {
 			return nil, nil, fmt.Errorf("memcomparable key: marker byte %#02x is not one", marker)
 		}
-		raw = append(raw, group[:groupSize-pad]...)
+		dst = append(dst, group[:groupSize-pad]...)
 		if pad == 0 {
 			continue
 		}
@@ -58,7 +61,7 @@ func CutKey(b []byte) (raw, rest []byte, err error) {
 				return nil, nil, fmt.Errorf("memcomparable key: padding byte %#02x is not zero", c)
 			}
 		}
-		return raw, b, nil
+		return dst, b, nil
 	}
 }
 

@@ -1,0 +1,269 @@
+package mount_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// recordings are all recorded streams: those of single features, those that
+// went to Kafka as well, and the larger ones.
+func recordings(t testing.TB) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"*.meta.jsonl.gz", "kafka/*/*.meta.jsonl.gz", "workloads/*.meta.jsonl.gz"} {
+		files, err := filepath.Glob("../testdata/golden/" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, files, err)
+		}
+		for _, f := range files {
+			out = append(out, strings.TrimSuffix(f, ".meta.jsonl.gz"))
+		}
+	}
+	return out
+}
+
+// lines calls fn with each line of a file, which may be compressed.
+func lines(t testing.TB, path string, fn func([]byte)) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scan := bufio.NewScanner(in)
+	scan.Buffer(nil, 1<<28)
+	for scan.Scan() {
+		fn(scan.Bytes())
+	}
+	if err := scan.Err(); err != nil {
+		t.Fatal(path, err)
+	}
+}
+
+type line struct {
+	Type, Op        string
+	Key, Value, Old string
+	StartTS         uint64 `json:"start_ts"`
+	CommitTS        uint64 `json:"commit_ts"`
+}
+
+// changes are a recording's committed changes in commit order, each once.
+func changes(t testing.TB, name string) []event.RawKV {
+	t.Helper()
+	type id struct {
+		key             string
+		startTS, commit uint64
+	}
+	prewrites := map[id]line{}
+	var commits []line
+	lines(t, name+".jsonl.gz", func(b []byte) {
+		var l line
+		if err := json.Unmarshal(b, &l); err != nil {
+			t.Fatal(err)
+		}
+		switch l.Type {
+		case "PREWRITE":
+			prewrites[id{l.Key, l.StartTS, 0}] = l
+		case "COMMIT", "COMMITTED":
+			commits = append(commits, l)
+		}
+	})
+	seen := map[id]bool{}
+	var out []event.RawKV
+	for _, l := range commits {
+		if l.Type == "COMMIT" {
+			p, ok := prewrites[id{l.Key, l.StartTS, 0}]
+			if !ok {
+				continue // a copy of it came as COMMITTED
+			}
+			p.CommitTS = l.CommitTS
+			l = p
+		}
+		if seen[id{l.Key, l.StartTS, l.CommitTS}] {
+			continue
+		}
+		seen[id{l.Key, l.StartTS, l.CommitTS}] = true
+		raw := event.RawKV{
+			Op: event.Put, StartTS: tso.TS(l.StartTS), CommitTS: tso.TS(l.CommitTS),
+			Key: fromHex(t, l.Key), Value: fromHex(t, l.Value), Old: fromHex(t, l.Old),
+		}
+		if l.Op == "DELETE" {
+			raw.Op = event.Delete
+		}
+		out = append(out, raw)
+	}
+	slices.SortFunc(out, func(a, b event.RawKV) int {
+		return cmp.Or(cmp.Compare(a.CommitTS, b.CommitTS), cmp.Compare(a.StartTS, b.StartTS), bytes.Compare(a.Key, b.Key))
+	})
+	return out
+}
+
+func fromHex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// metadata follows the m keys: at every moment it holds what TiDB's own writers
+// see, which is the schema in force.
+type metadata struct {
+	t        testing.TB
+	dbs      map[int64]*schema.DBInfo
+	infos    map[int64]*schema.TableInfo
+	tables   map[int64]*event.Table // by table id, filled when asked for
+	owner    map[int64]int64        // table id by physical id
+	database map[int64]int64        // database id by table id
+}
+
+func loadMetadata(t testing.TB, name string) *metadata {
+	t.Helper()
+	m := &metadata{
+		t: t, dbs: map[int64]*schema.DBInfo{}, infos: map[int64]*schema.TableInfo{},
+		tables: map[int64]*event.Table{}, owner: map[int64]int64{}, database: map[int64]int64{},
+	}
+	first := true
+	lines(t, name+".meta.jsonl.gz", func(b []byte) {
+		if first {
+			first = false
+			return
+		}
+		var kv struct{ Key, Value string }
+		if err := json.Unmarshal(b, &kv); err != nil {
+			t.Fatal(err)
+		}
+		m.put(&event.RawKV{Op: event.Put, Key: fromHex(t, kv.Key), Value: fromHex(t, kv.Value)})
+	})
+	return m
+}
+
+// put takes one change of an m key; other metadata than tables and databases
+// passes by.
+func (m *metadata) put(raw *event.RawKV) {
+	key, rest, err := span.CutKey(raw.Key[1:])
+	if err != nil || len(rest) < 9 || rest[7] != 'h' {
+		return
+	}
+	field, _, err := span.CutKey(rest[8:])
+	if err != nil {
+		return
+	}
+	if id, ok := idOf(field, "DB:"); ok && string(key) == "DBs" {
+		delete(m.dbs, id)
+		if raw.Op == event.Put {
+			db, err := schema.ParseDBInfo(raw.Value)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			m.dbs[id] = db
+			for table, of := range m.database {
+				if of == id {
+					delete(m.tables, table)
+				}
+			}
+		}
+		return
+	}
+	db, isDB := idOf(key, "DB:")
+	id, isTable := idOf(field, "Table:")
+	if !isDB || !isTable {
+		return
+	}
+	if raw.Op == event.Delete {
+		if m.database[id] == db { // a rename puts before it deletes
+			delete(m.infos, id)
+			delete(m.tables, id)
+		}
+		return
+	}
+	info, err := schema.ParseTableInfo(raw.Value)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.infos[id], m.database[id] = info, db
+	delete(m.tables, id)
+	m.owner[id] = id
+	if info.Partition != nil {
+		for _, p := range info.Partition.Definitions {
+			m.owner[p.ID] = id
+		}
+	}
+}
+
+func idOf(b []byte, prefix string) (int64, bool) {
+	digits, ok := strings.CutPrefix(string(b), prefix)
+	id, err := strconv.ParseInt(digits, 10, 64)
+	return id, ok && err == nil
+}
+
+// table is the one whose rows are stored under this physical id, nil if none.
+func (m *metadata) table(physicalID int64) *event.Table {
+	id := m.owner[physicalID]
+	info := m.infos[id]
+	if info == nil || m.dbs[m.database[id]] == nil {
+		return nil
+	}
+	if m.tables[id] == nil {
+		table, err := info.Table(m.dbs[m.database[id]], nil)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.tables[id] = table
+	}
+	if table := m.tables[id]; slices.Contains(table.PhysicalIDs(), physicalID) {
+		return table
+	}
+	return nil
+}
+
+// eachRow calls fn with every change of a row in commit order and the table in
+// force at its commit-ts: nil where none is known.
+func eachRow(t testing.TB, name string, fn func(*event.RawKV, *event.Table)) {
+	t.Helper()
+	m := loadMetadata(t, name)
+	all := changes(t, name)
+	for i := range all {
+		raw := &all[i]
+		if raw.Key[0] == 'm' {
+			m.put(raw)
+			continue
+		}
+		if id, _, ok := mount.ParseRecordKey(raw.Key); ok {
+			fn(raw, m.table(id))
+		}
+	}
+}
+
+// system tells TiDB's own tables, which the expected files leave out.
+func system(t *event.Table) bool {
+	switch strings.ToLower(t.Schema) {
+	case "mysql", "sys", "information_schema", "performance_schema", "metrics_schema", "workload_schema":
+		return true
+	}
+	return false
+}
