@@ -82,7 +82,7 @@ func decimalCell(c *event.Column, raw []byte) (event.Value, error) {
 	return event.DecimalValue(raw), nil
 }
 
-func bytesCell(c *event.Column, raw []byte) (event.Value, error) {
+func stringCell(c *event.Column, raw []byte) (event.Value, error) {
 	if c.ValueKind() != event.Bytes {
 		return event.Value{}, mismatch(c, "a string")
 	}

@@ -128,7 +128,7 @@ func (r *reader) keyCell(c *event.Column, b []byte) (_ event.Value, rest []byte,
 		if err != nil {
 			return event.Value{}, nil, err
 		}
-		v, err := bytesCell(c, raw)
+		v, err := stringCell(c, raw)
 		return v, rest, err
 	case flagDecimal:
 		raw, rest, err := event.CutDecimal(b)

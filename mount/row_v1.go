@@ -68,7 +68,7 @@ func cellV1(c *event.Column, b []byte) (v event.Value, rest []byte, err error) {
 	case flagDecimal:
 		v, err = decimalCell(c, body)
 	case flagCompact:
-		v, err = bytesCell(c, body)
+		v, err = stringCell(c, body)
 	case flagJSON:
 		v, err = jsonCell(c, body)
 	case flagVector:

@@ -150,7 +150,7 @@ func cellV2(c *event.Column, b []byte) (event.Value, error) {
 		}
 		return floatCell(c, comparableFloat(b))
 	case event.Bytes:
-		return bytesCell(c, b)
+		return stringCell(c, b)
 	case event.Decimal:
 		return decimalCell(c, b)
 	case event.JSON:
