@@ -1,0 +1,104 @@
+package fake
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/coreos/go-semver/semver"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Config says what a fake cluster is and does. The zero value of a field takes
+// its default; see Default.
+type Config struct {
+	Recording *Recording // what to replay; nil = an empty cluster
+	Bulk      *Bulk      // rows to stream without storing them; not together with Recording
+	ClusterID uint64     // default: the recording's
+	StartTS   tso.TS     // where the clock begins; default: the recording's, else the wall's
+
+	Stores           int           // default 3
+	ResolvedInterval time.Duration // how often resolved-ts moves; default 200 ms, as TiKV's
+	Version          string        // of PD and stores; default 8.5.0
+
+	// Speed of the replay: 1 = as it was recorded, 2 = twice as fast, 0 = as
+	// fast as the subscribers take it.
+	Speed float64
+	// Hold lets the replay wait for Go, HoldForSubscriber for the first region
+	// that a subscriber has scanned to its end.
+	Hold              bool
+	HoldForSubscriber bool
+
+	// Seed of everything random. Calm turns the hazards off: what TiKV may do
+	// but need not (repeated prewrites, slow scans, shuffled rows …).
+	Seed uint64
+	Calm bool
+
+	// QueueBytes is what a change stream may have waiting before its live rows
+	// are refused with "congested"; default 64 MiB.
+	QueueBytes int64
+
+	// TLS, where set, is used by every listener.
+	TLS *tls.Config
+}
+
+// maxStores bounds how many listeners a cluster opens.
+const maxStores = 64
+
+// Default fills the fields that are zero.
+func (c Config) Default() Config {
+	if c.Recording != nil {
+		if c.ClusterID == 0 {
+			c.ClusterID = c.Recording.ClusterID
+		}
+		if c.StartTS == 0 {
+			c.StartTS = c.Recording.StartTS
+		}
+	}
+	if c.ClusterID == 0 {
+		c.ClusterID = 7714000000000000001
+	}
+	if c.StartTS == 0 {
+		c.StartTS = tso.At(time.Now())
+	}
+	if c.Stores == 0 {
+		c.Stores = 3
+	}
+	if c.ResolvedInterval == 0 {
+		c.ResolvedInterval = 200 * time.Millisecond
+	}
+	if c.Version == "" {
+		c.Version = "8.5.0"
+	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = 64 << 20
+	}
+	return c
+}
+
+// Validate names the first field that cannot be used, and why.
+func (c Config) Validate() error {
+	bad := cdcerr.InvalidArgument.New
+	switch {
+	case c.Recording != nil && c.Bulk != nil:
+		return bad("Bulk: not together with Recording")
+	case c.Stores < 1 || c.Stores > maxStores:
+		return bad("Stores: %d, want 1 to %d", c.Stores, maxStores)
+	case c.ResolvedInterval < time.Millisecond:
+		return bad("ResolvedInterval: %v, want at least 1ms", c.ResolvedInterval)
+	case c.Speed < 0:
+		return bad("Speed: %v, want 0 (as fast as it is read), 1 (as recorded) or another factor", c.Speed)
+	case c.QueueBytes < 1<<20:
+		return bad("QueueBytes: %d, want at least 1 MiB", c.QueueBytes)
+	case c.Recording != nil && c.StartTS > c.Recording.StartTS:
+		return bad("StartTS: %d, above the recording's %d", c.StartTS, c.Recording.StartTS)
+	}
+	if _, err := semver.NewVersion(c.Version); err != nil {
+		return bad("Version: %q is not a semantic version: %v", c.Version, err)
+	}
+	if c.Bulk != nil {
+		return c.Bulk.validate()
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package mvcc
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/google/btree"
+
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// degree of the trees: entries are pointers, so wide nodes stay within a few
+// cache lines.
+const degree = 32
+
+// Op is what a lock or a version does to its key.
+type Op uint8
+
+// The operations. Only Put and Delete ever show in a change stream.
+const (
+	Put         Op = iota + 1
+	Delete         // the key is gone
+	LockOnly       // select … for update of an optimistic transaction: no data
+	Pessimistic    // a pessimistic lock that has not been prewritten yet
+)
+
+// Data tells whether op changes what a reader sees.
+func (op Op) Data() bool { return op == Put || op == Delete }
+
+// Version is one committed write of a key.
+type Version struct {
+	StartTS   tso.TS
+	CommitTS  tso.TS
+	Op        Op // Put, Delete or LockOnly
+	Value     []byte
+	TxnSource uint64
+}
+
+// Lock is an open write of a key.
+type Lock struct {
+	Op          Op
+	Key         []byte
+	Value       []byte
+	Primary     []byte
+	StartTS     tso.TS
+	ForUpdateTS tso.TS // 0 for optimistic transactions
+	MinCommitTS tso.TS // 0 = not known
+	TTL         uint64 // milliseconds
+	TxnSource   uint64
+	Generation  uint64 // of pipelined DML, else 0
+}
+
+// entry is everything about one key. It is never edited once it is in a tree.
+type entry struct {
+	key       []byte
+	versions  []Version // by commit-ts, oldest first
+	lock      *Lock
+	rollbacks []tso.TS // start-ts of rolled back transactions
+}
+
+// Store is the data of a cluster. See the package comment for who may call what.
+type Store struct {
+	keys  *btree.BTreeG[*entry]
+	locks *btree.BTreeG[*Lock] // those of op Put and Delete: what holds resolved-ts back
+}
+
+// New is an empty store.
+func New() *Store {
+	return &Store{
+		keys:  btree.NewG(degree, func(a, b *entry) bool { return bytes.Compare(a.key, b.key) < 0 }),
+		locks: btree.NewG(degree, func(a, b *Lock) bool { return bytes.Compare(a.Key, b.Key) < 0 }),
+	}
+}
+
+// Snapshot is the store as it is now; later writes do not show in it.
+func (s *Store) Snapshot() Snapshot { return Snapshot{s.keys.Clone()} }
+
+// Load puts a committed version in place without any event, as a restored
+// backup would. The slices belong to the store from here on.
+func (s *Store) Load(key []byte, v Version) {
+	s.replace(key, func(e *entry) { e.add(v) })
+}
+
+// MinLock is the least start-ts of the Put and Delete locks in [start, end);
+// ok is false where there is none.
+func (s *Store) MinLock(start, end []byte) (least tso.TS, ok bool) {
+	if s.locks.Len() == 0 {
+		return 0, false
+	}
+	s.locks.AscendGreaterOrEqual(&Lock{Key: start}, func(l *Lock) bool {
+		if len(end) != 0 && bytes.Compare(l.Key, end) >= 0 {
+			return false
+		}
+		if !ok || l.StartTS < least {
+			least, ok = l.StartTS, true
+		}
+		return true
+	})
+	return least, ok
+}
+
+// Locks is the number of Put and Delete locks.
+func (s *Store) Locks() int { return s.locks.Len() }
+
+// Locked is the lock that key holds, nil where it holds none.
+func (s *Store) Locked(key []byte) *Lock {
+	if e := s.entry(key); e != nil {
+		return e.lock
+	}
+	return nil
+}
+
+// Newest is the newest committed version that changes data, nil where there is none.
+func (s *Store) Newest(key []byte) *Version {
+	if e := s.entry(key); e != nil {
+		return e.dataAt(tso.Max)
+	}
+	return nil
+}
+
+func (s *Store) entry(key []byte) *entry {
+	e, _ := s.keys.Get(&entry{key: key})
+	return e
+}
+
+// replace puts an edited copy of key's entry in place of the old one.
+func (s *Store) replace(key []byte, edit func(*entry)) {
+	next := &entry{key: key}
+	if old := s.entry(key); old != nil {
+		*next = *old
+	}
+	edit(next)
+	s.keys.ReplaceOrInsert(next)
+}
+
+// add puts v among the versions. Appending writes beyond the length that older
+// entries know of, so they may share the array; anything else copies.
+func (e *entry) add(v Version) {
+	n := len(e.versions)
+	if n == 0 || e.versions[n-1].CommitTS < v.CommitTS {
+		e.versions = append(e.versions, v)
+		return
+	}
+	at, found := slices.BinarySearchFunc(e.versions, v.CommitTS, func(o Version, ts tso.TS) int {
+		switch {
+		case o.CommitTS < ts:
+			return -1
+		case o.CommitTS > ts:
+			return 1
+		}
+		return 0
+	})
+	next := make([]Version, 0, n+1)
+	next = append(next, e.versions[:at]...)
+	next = append(next, v)
+	if found {
+		at++
+	}
+	e.versions = append(next, e.versions[at:]...)
+}
+
+// dataAt is the newest Put or Delete with commit-ts ≤ at.
+func (e *entry) dataAt(at tso.TS) *Version {
+	for i := len(e.versions) - 1; i >= 0; i-- {
+		if v := &e.versions[i]; v.CommitTS <= at && v.Op.Data() {
+			return v
+		}
+	}
+	return nil
+}
+
+// valueAt is the value that a reader at ts sees, nil for none.
+func (e *entry) valueAt(at tso.TS) []byte {
+	if v := e.dataAt(at); v != nil && v.Op == Put {
+		return v.Value
+	}
+	return nil
+}
+
+// byStart is the version that the transaction start wrote, nil where it wrote none.
+func (e *entry) byStart(start tso.TS) *Version {
+	for i := len(e.versions) - 1; i >= 0; i-- {
+		if e.versions[i].StartTS == start {
+			return &e.versions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package fake
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/cdcpb"
+
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// TiKV sends the least resolved-ts of so many regions first, then of four times
+// as many, and so on: those that lag hold only few others back.
+const (
+	firstBatch  = 8
+	batchGrowth = 4
+)
+
+// tick moves the resolved-ts of every subscription whose scan is over: the
+// clock's, or the least start-ts of a lock that it still covers.
+func (c *Cluster) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	for cn := range c.conns {
+		var subs []*subscription
+		for _, sub := range cn.subs {
+			if !sub.initialized {
+				continue
+			}
+			ts := now
+			if least, ok := c.store.MinLock(sub.start, sub.end); ok {
+				ts = min(ts, least)
+			}
+			sub.resolved = max(sub.resolved, ts)
+			subs = append(subs, sub)
+		}
+		if len(subs) == 0 {
+			continue
+		}
+		slices.SortFunc(subs, func(a, b *subscription) int {
+			return cmp.Or(cmp.Compare(a.request, b.request), cmp.Compare(a.resolved, b.resolved), cmp.Compare(a.region, b.region))
+		})
+		cn.resolve(subs, cn.promises(subs))
+	}
+}
+
+// promises are the messages of one tick for subs, which are sorted by request
+// and resolved-ts.
+func (cn *conn) promises(subs []*subscription) []*item {
+	var items []*item
+	if !cn.batchResolved {
+		for _, sub := range subs {
+			items = append(items, &item{event: &cdcpb.Event{
+				RegionId: sub.region, RequestId: sub.request,
+				Event: &cdcpb.Event_ResolvedTs{ResolvedTs: uint64(sub.resolved)},
+			}})
+		}
+		return items
+	}
+	var last *cdcpb.ResolvedTs
+	size := 0
+	for _, sub := range subs {
+		request := sub.request
+		if !cn.multiplex {
+			request = 0
+		}
+		switch {
+		case last == nil || last.RequestId != request:
+			size = firstBatch
+			last = nil
+		case len(last.Regions) == size:
+			size *= batchGrowth
+			last = nil
+		}
+		if last == nil {
+			last = &cdcpb.ResolvedTs{RequestId: request, Ts: uint64(sub.resolved)}
+			items = append(items, &item{resolved: last})
+		}
+		last.Regions = append(last.Regions, sub.region)
+	}
+	return items
+}
+
+// resolve ticks by the wall. A replay that runs faster than it was recorded
+// ticks by the recorded time besides.
+func (c *Cluster) resolve(ctx context.Context) error {
+	ticker := time.NewTicker(c.cfg.ResolvedInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			c.tick()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// intervalTS is an interval as a distance of timestamps.
+func intervalTS(d time.Duration) tso.TS { return tso.TS(d.Milliseconds()) << 18 }

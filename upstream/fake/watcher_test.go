@@ -1,0 +1,418 @@
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pingcap/kvproto/pkg/cdcpb"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
+	"github.com/pingcap/kvproto/pkg/metapb"
+	"github.com/pingcap/kvproto/pkg/pdpb"
+	"github.com/pingcap/kvproto/pkg/tikvpb"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake"
+)
+
+// run starts a cluster and serves it until the test ends.
+func run(t *testing.T, cfg fake.Config) *fake.Cluster {
+	t.Helper()
+	c, err := fake.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return c
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// client speaks to a cluster with nothing but the generated stubs.
+type client struct {
+	cluster *fake.Cluster
+	pd      pdpb.PDClient
+	conns   map[uint64]*grpc.ClientConn // by store
+	closers []io.Closer
+}
+
+func dial(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(256<<20)),
+		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(8<<20))
+}
+
+func newClient(t *testing.T, c *fake.Cluster) *client {
+	t.Helper()
+	cl := &client{cluster: c, conns: map[uint64]*grpc.ClientConn{}}
+	t.Cleanup(func() {
+		for _, x := range cl.closers {
+			x.Close()
+		}
+	})
+	conn, err := dial(c.PD()[0][len("http://"):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl.closers = append(cl.closers, conn)
+	cl.pd = pdpb.NewPDClient(conn)
+	stores, err := cl.pd.GetAllStores(within(t, 10*time.Second), &pdpb.GetAllStoresRequest{Header: cl.header()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stores.Stores {
+		conn, err := dial(s.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl.closers = append(cl.closers, conn)
+		cl.conns[s.Id] = conn
+	}
+	return cl
+}
+
+func (cl *client) header() *pdpb.RequestHeader {
+	return &pdpb.RequestHeader{ClusterId: cl.cluster.ClusterID()}
+}
+
+func (cl *client) regions(ctx context.Context, start, end span.Key) ([]*pdpb.Region, error) {
+	resp, err := cl.pd.BatchScanRegions(ctx, &pdpb.BatchScanRegionsRequest{
+		Header: cl.header(), Ranges: []*pdpb.KeyRange{{StartKey: []byte(start), EndKey: []byte(end)}},
+		ContainAllKeyRange: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Regions, nil
+}
+
+// scan reads everything at a ts, region by region and page by page.
+func (cl *client) scan(ctx context.Context, at tso.TS) (map[string]string, error) {
+	out := map[string]string{}
+	regions, err := cl.regions(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range regions {
+		kv := tikvpb.NewTikvClient(cl.conns[r.Leader.StoreId])
+		start, _ := span.DecodeKey(span.Key(r.Region.StartKey))
+		for {
+			resp, err := kv.KvScan(ctx, &kvrpcpb.ScanRequest{
+				Context:  &kvrpcpb.Context{RegionId: r.Region.Id, RegionEpoch: r.Region.RegionEpoch, Peer: r.Leader},
+				StartKey: start, Limit: 512, Version: uint64(at),
+			})
+			if err != nil {
+				return nil, err
+			}
+			if resp.RegionError != nil || resp.Error != nil {
+				return nil, fmt.Errorf("scan: %v %v", resp.RegionError, resp.Error)
+			}
+			for _, p := range resp.Pairs {
+				if p.Error != nil {
+					return nil, fmt.Errorf("scan: %v", p.Error)
+				}
+				out[string(p.Key)] = string(p.Value)
+			}
+			if len(resp.Pairs) < 512 {
+				break
+			}
+			start = append(resp.Pairs[511].Key, 0)
+		}
+	}
+	return out, nil
+}
+
+// change is a committed row as the watcher puts it together.
+type change struct {
+	op         cdcpb.Event_Row_OpType
+	value, old string
+}
+
+type changeKey struct {
+	key           string
+	start, commit tso.TS
+}
+
+// watcher is a subscriber that does everything the protocol asks for, in the
+// plainest way: one stream a store, one subscription a region, unmatched rows in
+// maps. It fails on anything that a real cluster would never send.
+type watcher struct {
+	cl   *client
+	from tso.TS
+	loop bool // filter_loop
+
+	mu       sync.Mutex
+	nextID   uint64
+	subs     map[uint64]*watched // by request id
+	streams  map[uint64]cdcpb.ChangeData_EventFeedV2Client
+	frontier *span.Frontier
+	rows     map[changeKey]change
+	reload   chan span.Span // ranges that need a region
+	reached  chan struct{}
+	target   tso.TS
+	seen     map[string]int // how often what happened
+}
+
+// watched is one subscribed region.
+type watched struct {
+	request     uint64
+	region      *metapb.Region
+	span        span.Span
+	initialized bool
+	resolved    tso.TS
+	open        map[changeKey]*cdcpb.Event_Row // prewrites; commit is 0
+	commits     []*cdcpb.Event_Row             // before INITIALIZED, without a match
+	rollbacks   []*cdcpb.Event_Row
+}
+
+func newWatcher(cl *client, from, target tso.TS) *watcher {
+	return &watcher{
+		cl: cl, from: from, target: target,
+		subs: map[uint64]*watched{}, streams: map[uint64]cdcpb.ChangeData_EventFeedV2Client{},
+		frontier: span.NewFrontier(span.Span{}, from), rows: map[changeKey]change{},
+		reload: make(chan span.Span, 100000), reached: make(chan struct{}), seen: map[string]int{},
+	}
+}
+
+var errReached = errors.New("target reached")
+
+// watch follows everything until the target is resolved.
+func (w *watcher) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	ctx = metadata.AppendToOutgoingContext(ctx, "features", "stream-multiplexing")
+	for id, conn := range w.cl.conns {
+		stream, err := cdcpb.NewChangeDataClient(conn).EventFeedV2(ctx)
+		if err != nil {
+			return err
+		}
+		w.streams[id] = stream
+		g.Go(func() error {
+			for {
+				ev, err := stream.Recv()
+				if err != nil {
+					return err
+				}
+				if err := w.take(ev); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	w.reload <- span.Span{}
+	g.Go(func() error {
+		for {
+			select {
+			case s := <-w.reload:
+				if err := w.subscribe(ctx, s); err != nil {
+					return err
+				}
+			case <-w.reached:
+				return errReached
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	if err := g.Wait(); !errors.Is(err, errReached) {
+		return err
+	}
+	return nil
+}
+
+func (w *watcher) subscribe(ctx context.Context, s span.Span) error {
+	regions, err := w.cl.regions(ctx, s.Start, s.End)
+	if err != nil {
+		return err
+	}
+	for _, r := range regions {
+		part, ok := s.Intersect(span.Span{Start: span.Key(r.Region.StartKey), End: span.Key(r.Region.EndKey)})
+		if !ok {
+			continue
+		}
+		w.mu.Lock()
+		w.nextID++
+		sub := &watched{request: w.nextID, region: r.Region, span: part, open: map[changeKey]*cdcpb.Event_Row{}}
+		w.subs[sub.request] = sub
+		sub.resolved = w.frontier.MinOf(part)
+		w.mu.Unlock()
+		if err := w.streams[r.Leader.StoreId].Send(&cdcpb.ChangeDataRequest{
+			Header:   &cdcpb.Header{ClusterId: w.cl.cluster.ClusterID(), TicdcVersion: "8.5.0"},
+			RegionId: r.Region.Id, RegionEpoch: r.Region.RegionEpoch, RequestId: sub.request,
+			CheckpointTs: uint64(sub.resolved), StartKey: []byte(part.Start), EndKey: []byte(part.End),
+			ExtraOp: kvrpcpb.ExtraOp_ReadOldValue, FilterLoop: w.loop,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watcher) take(ev *cdcpb.ChangeDataEvent) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := ev.ResolvedTs; r != nil {
+		if len(ev.Events) > 0 {
+			return errors.New("events and resolved-ts in one message")
+		}
+		sub := w.subs[r.RequestId]
+		if sub == nil {
+			return nil
+		}
+		return w.resolve(sub, tso.TS(r.Ts))
+	}
+	for _, e := range ev.Events {
+		sub := w.subs[e.RequestId]
+		if sub == nil {
+			return fmt.Errorf("event of request %d after its end: %v", e.RequestId, e)
+		}
+		if e.RegionId != sub.region.Id {
+			return fmt.Errorf("event of region %d, subscribed to %d", e.RegionId, sub.region.Id)
+		}
+		switch x := e.Event.(type) {
+		case *cdcpb.Event_Error:
+			w.seen["error"]++
+			if x.Error.EpochNotMatch == nil && x.Error.NotLeader == nil && x.Error.Congested == nil {
+				return fmt.Errorf("error event %v", x.Error)
+			}
+			delete(w.subs, e.RequestId)
+			w.reload <- sub.span
+		case *cdcpb.Event_Entries_:
+			for _, row := range x.Entries.Entries {
+				w.seen[row.Type.String()]++
+				if err := w.row(sub, row); err != nil {
+					return fmt.Errorf("%v: %w", row, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *watcher) resolve(sub *watched, ts tso.TS) error {
+	if !sub.initialized {
+		return errors.New("resolved-ts before INITIALIZED")
+	}
+	if ts <= sub.resolved {
+		return nil
+	}
+	sub.resolved = ts
+	w.frontier.Forward(sub.span, ts)
+	if w.frontier.Min() >= w.target {
+		select {
+		case <-w.reached:
+		default:
+			close(w.reached)
+		}
+	}
+	return nil
+}
+
+func (w *watcher) row(sub *watched, row *cdcpb.Event_Row) error {
+	k := changeKey{key: string(row.Key), start: tso.TS(row.StartTs)}
+	if row.Type != cdcpb.Event_UNKNOWN && row.Type != cdcpb.Event_INITIALIZED && !sub.span.Contains(span.EncodeKey(row.Key)) {
+		return errors.New("key outside the subscribed range")
+	}
+	switch row.Type {
+	case cdcpb.Event_UNKNOWN:
+		if len(row.Key) != 0 {
+			return errors.New("unknown row with a key")
+		}
+	case cdcpb.Event_PREWRITE:
+		if old := sub.open[k]; old != nil {
+			w.seen["repeated prewrite"]++
+			if len(row.Value) == 0 {
+				return nil
+			}
+		}
+		sub.open[k] = row
+	case cdcpb.Event_COMMIT:
+		if len(row.OldValue) != 0 || len(row.Value) > 255 {
+			return errors.New("commit with an old or a long value")
+		}
+		return w.commit(sub, k, row)
+	case cdcpb.Event_ROLLBACK:
+		if !sub.initialized {
+			sub.rollbacks = append(sub.rollbacks, row)
+			return nil
+		}
+		delete(sub.open, k)
+	case cdcpb.Event_COMMITTED:
+		return w.emit(sub, row, row.Value, row.OldValue)
+	case cdcpb.Event_INITIALIZED:
+		if sub.initialized {
+			return errors.New("initialized twice")
+		}
+		sub.initialized = true
+		for _, c := range sub.commits {
+			k := changeKey{key: string(c.Key), start: tso.TS(c.StartTs)}
+			if sub.open[k] == nil {
+				w.seen["commit told as committed"]++
+				continue
+			}
+			w.seen["commit before prewrite"]++
+			if err := w.commit(sub, k, c); err != nil {
+				return err
+			}
+		}
+		for _, r := range sub.rollbacks {
+			delete(sub.open, changeKey{key: string(r.Key), start: tso.TS(r.StartTs)})
+		}
+		sub.commits, sub.rollbacks = nil, nil
+	}
+	return nil
+}
+
+func (w *watcher) commit(sub *watched, k changeKey, row *cdcpb.Event_Row) error {
+	pre := sub.open[k]
+	if pre == nil || (!sub.initialized && row.OpType == cdcpb.Event_Row_PUT && len(pre.Value) == 0) {
+		if sub.initialized {
+			return errors.New("commit without a prewrite")
+		}
+		sub.commits = append(sub.commits, row)
+		return nil
+	}
+	delete(sub.open, k)
+	if len(row.Value) != 0 && string(row.Value) != string(pre.Value) {
+		return errors.New("commit and prewrite differ")
+	}
+	return w.emit(sub, row, pre.Value, pre.OldValue)
+}
+
+func (w *watcher) emit(sub *watched, row *cdcpb.Event_Row, value, old []byte) error {
+	if tso.TS(row.CommitTs) <= sub.resolved {
+		return fmt.Errorf("commit-ts at or below the resolved-ts %d", sub.resolved)
+	}
+	if row.TxnSource > 255 || (w.loop && row.TxnSource != 0) {
+		return errors.New("a row that must not be sent")
+	}
+	k := changeKey{string(row.Key), tso.TS(row.StartTs), tso.TS(row.CommitTs)}
+	c := change{row.OpType, string(value), string(old)}
+	if had, ok := w.rows[k]; ok && had != c {
+		return errors.New("the same change with other data")
+	}
+	w.rows[k] = c
+	return nil
+}
