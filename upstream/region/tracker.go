@@ -317,6 +317,9 @@ func (t *Tracker) StepResolved(stream uint64, slot uint8, ids []uint64, ts tso.T
 	}
 }
 
+// Span is what the tracker follows.
+func (t *Tracker) Span() span.Span { return t.cfg.Span }
+
 // Counts says what was left out so far.
 func (t *Tracker) Counts() Counts { return t.counts }
 

@@ -1,0 +1,90 @@
+package upstream
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// Config says which cluster to speak to, and how.
+type Config struct {
+	// PD are the endpoints, host:port or http(s)://host:port. One that answers is enough.
+	PD  []string
+	TLS TLS
+	// OpenTimeout bounds Open.
+	OpenTimeout time.Duration
+	// LockWaitMax is how long a snapshot read waits for one lock to go.
+	LockWaitMax time.Duration
+	// StreamBudget is how many bytes of one store's stream may be received and
+	// not yet handed on.
+	StreamBudget int64
+	// Log gets what an operator may want to know; nil keeps it quiet.
+	Log *slog.Logger
+}
+
+// TLS names the files of one certificate for PD, TiKV and PD's HTTP. With an
+// empty CA nothing is encrypted.
+type TLS struct {
+	CA   string
+	Cert string // our own, for clusters that ask for one; read again at every handshake
+	Key  string
+	// AllowedCN, where not empty, are the common names that TiKV's and PD's
+	// certificates may have. (PD's gRPC connections check the CA only.)
+	AllowedCN []string
+}
+
+// Default is the configuration without endpoints.
+func Default() Config {
+	return Config{
+		OpenTimeout: 10 * time.Second,
+		// Twice TiDB's longest usual lock lifetime (heartbeats renew 20 s).
+		LockWaitMax: 40 * time.Second,
+		// Two of TiKV's largest regular messages (6 MiB) and some: the receiver
+		// reads one while the feed loop works on another.
+		StreamBudget: 16 << 20,
+	}
+}
+
+// Validate names the first key that cannot be used.
+func (c *Config) Validate() error {
+	switch {
+	case len(c.PD) == 0:
+		return cdcerr.InvalidArgument.New("PD: no endpoint given")
+	case c.OpenTimeout <= 0:
+		return cdcerr.InvalidArgument.New("OpenTimeout %v: must be positive", c.OpenTimeout)
+	case c.LockWaitMax < 0:
+		return cdcerr.InvalidArgument.New("LockWaitMax %v: must not be negative", c.LockWaitMax)
+	case c.StreamBudget < 1<<20:
+		return cdcerr.InvalidArgument.New("StreamBudget %d: one megabyte is the least that streams well", c.StreamBudget)
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		return cdcerr.InvalidArgument.New("TLS: Cert and Key go together")
+	case c.TLS.CA == "" && (c.TLS.Cert != "" || len(c.TLS.AllowedCN) > 0):
+		return cdcerr.InvalidArgument.New("TLS: CA is missing, without it nothing is encrypted")
+	}
+	for _, e := range c.PD {
+		host := strings.TrimPrefix(strings.TrimPrefix(e, "http://"), "https://")
+		if host == "" || strings.ContainsAny(host, "/ ,") {
+			return cdcerr.InvalidArgument.New("PD: %q is not host:port", e)
+		}
+		if strings.HasPrefix(e, "https://") && c.TLS.CA == "" {
+			return cdcerr.InvalidArgument.New("PD: %q is https, but TLS.CA is empty", e)
+		}
+	}
+	return nil
+}
+
+// endpoints are PD's URLs with the scheme that the TLS setting calls for.
+func (c *Config) endpoints() []string {
+	scheme := "http://"
+	if c.TLS.CA != "" {
+		scheme = "https://"
+	}
+	out := make([]string, len(c.PD))
+	for i, e := range c.PD {
+		host := strings.TrimPrefix(strings.TrimPrefix(e, "http://"), "https://")
+		out[i] = scheme + strings.TrimSuffix(host, "/")
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+// Package upstream owns the client of PD and TiKV: members, timestamps, where
+// regions are, change streams, snapshot reads and the GC safepoint.
+//
+//	            ┌ PD ┐ members, TSO, regions, stores, safepoint
+//	            └─┬──┘
+//	Subscribe ────┼──▶ feed loop (one a subscription) ◀──batches── inbox
+//	              │      │ region.Tracker decides           ▲
+//	              │      ▼ requests                         │ by request id
+//	              │    stream (one a store): sender, receiver ──┘
+//	Scan, Get ────┴──▶ KvScan, KvGet by region
+//
+// A feed loop owns one region.Tracker, so all decisions about a subscription are
+// made in one place and in order; package region says what they are and holds
+// P2 and P4. The loop hands rows on in batches and then the resolved-ts that
+// they complete; a row is never copied: its bytes alias the gRPC message, which
+// the stream's receiver reads by hand instead of through kvproto's structs.
+//
+// Back-pressure: what was received and not yet handed on counts against a
+// budget per stream. A consumer that blocks fills it, then the receiver stops
+// reading, then TiKV stops sending; nothing in between grows. So a consumer that
+// blocks holds back all subscriptions with regions on the same stores: it must
+// never wait for another subscription's progress.
+//
+// Foreign types (kvproto, pd/client, zap) stop at this package's door.
+//
+// Goroutines: Run holds all streams' (three each) in one errgroup and ends with
+// them; Subscribe holds its loop and one for lookups, and ends with them. The PD
+// client has its own between Open and Close. Scan and Get run in their caller.
+package upstream

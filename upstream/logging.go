@@ -1,0 +1,73 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/pingcap/log"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// quietPD sends the PD client's words to our logger. It knows only one logger
+// for the whole process, so the last Client that was opened gets them all.
+func quietPD(to *slog.Logger) {
+	core := &slogCore{to: to}
+	level := zap.NewAtomicLevelAt(zapcore.InfoLevel)
+	log.ReplaceGlobals(zap.New(core), &log.ZapProperties{Core: core, Level: level})
+}
+
+// slogCore is a zap core that writes to slog, a level lower: what is worth an
+// error to the PD client is ridden out by us.
+type slogCore struct {
+	to     *slog.Logger
+	fields []zapcore.Field
+}
+
+func slogLevel(l zapcore.Level) slog.Level {
+	switch {
+	case l <= zapcore.InfoLevel:
+		return slog.LevelDebug
+	case l == zapcore.WarnLevel:
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
+// Enabled implements zapcore.Core.
+func (c *slogCore) Enabled(l zapcore.Level) bool {
+	return c.to.Enabled(context.Background(), slogLevel(l))
+}
+
+// With implements zapcore.Core.
+func (c *slogCore) With(fields []zapcore.Field) zapcore.Core {
+	return &slogCore{to: c.to, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+}
+
+// Check implements zapcore.Core.
+func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+// Write implements zapcore.Core.
+func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range c.fields {
+		f.AddTo(enc)
+	}
+	for _, f := range fields {
+		f.AddTo(enc)
+	}
+	attrs := make([]slog.Attr, 0, len(enc.Fields))
+	for k, v := range enc.Fields {
+		attrs = append(attrs, slog.Any(k, v))
+	}
+	c.to.LogAttrs(context.Background(), slogLevel(e.Level), e.Message, slog.Attr{Key: "pd", Value: slog.GroupValue(attrs...)})
+	return nil
+}
+
+// Sync implements zapcore.Core.
+func (c *slogCore) Sync() error { return nil }

@@ -1,0 +1,249 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/region"
+)
+
+// Subscription says what to follow.
+type Subscription struct {
+	Span    span.Span
+	StartTS tso.TS // exclusive: rows with commit-ts > StartTS
+	// FilterLoop leaves out what another change-data-capture wrote.
+	FilterLoop bool
+}
+
+// Batch is what one call hands on: rows first, then Resolved, which covers them
+// and everything before (P4). Rows may come twice, after a region was scanned
+// again; (key, start-ts, commit-ts) tells.
+type Batch struct {
+	Rows     []event.RawKV
+	Resolved tso.TS     // 0 = did not move
+	Moves    []tso.Move // every timestamp that moved
+}
+
+// batchBytes ends a batch: large enough that a call a batch costs nothing, small
+// enough that the consumer works on one while the next is being received.
+const batchBytes = 1 << 20
+
+// feed is one subscription at work. Only its loop touches it, except the inbox,
+// and number and filterLoop, which never change.
+type feed struct {
+	client     *Client
+	number     uint64
+	filterLoop bool
+	inbox      *inbox
+	out        func(Batch) error
+
+	tracker *region.Tracker
+	start   time.Time
+	streams map[uint64]*stream // that it has registrations on, by stream id
+	seek    []span.Span        // to be looked up; bounded by the holds of the tracker
+	entries []region.Entry     // rows of one event, used again
+	items   []delivery         // taken from the inbox; those not worked on yet hold their share
+	lent    []*share           // to be given back once out has returned
+	bytes   int64              // of the events since the last batch
+}
+
+// answer is what PD said about a range.
+type answer struct {
+	sought  span.Span
+	regions []region.Region
+}
+
+// Request ids number the registrations of a feed: its number and a slot.
+func (f *feed) requestID(slot uint8) uint64 { return f.number*region.Slots + uint64(slot) }
+
+func feedNumber(request uint64) uint64 { return request / region.Slots }
+
+func slotOf(request uint64) uint8 { return uint8(request % region.Slots) }
+
+// Subscribe follows every committed change of s and calls out with them, until
+// ctx ends, out returns an error, or the upstream breaks a promise. Broken
+// streams, moved regions and absent stores are ridden out.
+//
+// out is called by one goroutine at a time. While it blocks, everything that
+// comes over the same stores' streams is held back.
+func (c *Client) Subscribe(ctx context.Context, s Subscription, out func(Batch) error) error {
+	if s.Span.Empty() {
+		return cdcerr.InvalidArgument.New("subscription to an empty span: %v", s.Span)
+	}
+	f := &feed{
+		client: c, number: c.feeds.Add(1), filterLoop: s.FilterLoop, inbox: newInbox(), out: out,
+		start: time.Now(), streams: map[uint64]*stream{},
+	}
+	f.tracker = region.New(region.Config{Span: s.Span, StartTS: s.StartTS, Seed: f.number})
+	defer f.leave()
+	g, ctx := errgroup.WithContext(ctx)
+	asks, answers := make(chan span.Span), make(chan answer) // one lookup at a time
+	g.Go(func() error { return c.lookUp(ctx, asks, answers) })
+	g.Go(func() error { return f.run(ctx, asks, answers) })
+	return g.Wait()
+}
+
+// lookUp answers a feed's questions for regions, one after the other.
+func (c *Client) lookUp(ctx context.Context, asks <-chan span.Span, answers chan<- answer) error {
+	for {
+		select {
+		case s := <-asks:
+			found, err := c.locate(ctx, s)
+			if err != nil && ctx.Err() == nil {
+				c.log.Info("regions cannot be looked up; asking again", "span", s, "error", err)
+			}
+			a := answer{sought: s, regions: make([]region.Region, len(found))}
+			for i := range found {
+				a.regions[i] = found[i].Region
+			}
+			select {
+			case answers <- a:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *feed) run(ctx context.Context, asks chan<- span.Span, answers <-chan answer) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var ask chan<- span.Span
+		var next span.Span
+		if len(f.seek) > 0 {
+			ask, next = asks, f.seek[0]
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case ask <- next:
+			f.seek = f.seek[1:]
+			continue
+		case a := <-answers:
+			f.tracker.StepLocated(a.sought, a.regions)
+		case <-f.inbox.ready:
+			f.items = f.inbox.take(f.items)
+			if err := f.work(ctx); err != nil {
+				return err
+			}
+			clear(f.items)
+		case <-timer.C:
+		}
+		if err := f.flush(ctx, timer); err != nil {
+			return err
+		}
+	}
+}
+
+// work steps through deliveries and flushes whenever a batch is full.
+func (f *feed) work(ctx context.Context) error {
+	for i := range f.items {
+		d := &f.items[i]
+		if d.gone {
+			delete(f.streams, d.stream)
+			if cdcerr.Fate(d.err) >= cdcerr.Terminal {
+				return d.err
+			}
+			f.tracker.StepStreamGone(d.stream)
+			continue
+		}
+		f.lent = append(f.lent, d.share)
+		d.share = nil
+		if err := f.step(d); err != nil {
+			return err
+		}
+		if f.bytes >= batchBytes {
+			if err := f.flush(ctx, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *feed) step(d *delivery) error {
+	for i := range d.events {
+		e := &d.events[i]
+		src := region.Source{Stream: d.stream, Slot: slotOf(e.request), Region: e.region}
+		switch {
+		case e.isError:
+			failure, err := readFailure(e.failure)
+			if err != nil {
+				return err
+			}
+			f.client.log.Debug("region error", "region", e.region, "kind", failure.Kind, "detail", failure.Detail)
+			f.tracker.StepFailure(src, failure)
+		case e.entries != nil:
+			var err error
+			if f.entries, err = readRows(f.entries[:0], e.entries); err != nil {
+				return err
+			}
+			f.tracker.StepRows(src, f.entries)
+			f.bytes += int64(len(e.entries))
+		case e.ts != 0:
+			f.tracker.StepResolved(d.stream, src.Slot, []uint64{e.region}, e.ts)
+		}
+	}
+	if r := d.resolved; r != nil {
+		f.tracker.StepResolved(d.stream, slotOf(r.request), r.regions, r.ts)
+	}
+	return nil
+}
+
+// flush does what the tracker decided, hands its rows on and gives the budget
+// back. A nil timer is left as it is.
+func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
+	f.tracker.Tick(time.Since(f.start))
+	r := f.tracker.Ready()
+	if r.Err != nil {
+		return r.Err
+	}
+	for _, q := range r.Requests {
+		s, err := f.client.request(ctx, f, q)
+		if err != nil {
+			return err
+		}
+		f.streams[s.id] = s
+		f.tracker.Placed(q, s.id)
+	}
+	f.seek = append(f.seek, r.Reloads...)
+	if timer != nil && r.Wake >= 0 {
+		timer.Reset(max(0, r.Wake-time.Since(f.start)))
+	}
+	if len(r.Rows) > 0 || r.Resolved != 0 || len(r.Moves) > 0 {
+		if err := f.out(Batch{Rows: r.Rows, Resolved: r.Resolved, Moves: r.Moves}); err != nil {
+			return fmt.Errorf("rows of %v: %w", f.tracker.Span(), err)
+		}
+	}
+	f.bytes = 0
+	for i, s := range f.lent {
+		s.release()
+		f.lent[i] = nil
+	}
+	f.lent = f.lent[:0]
+	return nil
+}
+
+// leave ends all registrations and gives back what was received and not taken.
+func (f *feed) leave() {
+	for _, s := range f.streams {
+		s.leave(f)
+	}
+	for _, s := range f.lent {
+		s.release()
+	}
+	for _, d := range f.items {
+		d.share.release()
+	}
+	f.inbox.close()
+}
