@@ -20,6 +20,9 @@ var rooms = []Room{
 
 	// The data's path.
 	{"upstream/region", Pure, "a region's life: matching prewrites and commits, range locks, what to do about each region error", wordsAnd()},
+	{"upstream/fake", Shell, "a PD and a TiKV cluster at the wire, that replay recordings", wordsAnd("upstream/fake/mvcc", "upstream/fake/topology", "upstream/fake/encode")},
+	{"upstream/fake/mvcc", Pure, "the versions, locks and rollbacks of the fake cluster's keys", []string{"tso"}},
+	{"upstream/fake/topology", Pure, "how the fake cluster's key space is cut into regions", wordsAnd()},
 	{"upstream/fake/encode", Pure, "TiDB's stored forms in the writing direction", []string{"event"}},
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
@@ -34,7 +37,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"upstream", "upstream/fake", "sorter", "ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
+	"upstream", "sorter", "ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
 	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
@@ -44,7 +47,10 @@ var doors = []Door{
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
-	{"github.com/google/btree", []string{"span", "upstream/region"}, "ordered pieces of a range"},
+	{"google.golang.org/grpc", []string{"upstream", "upstream/fake"}, "the wire to PD and TiKV"},
+	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake"}, "messages of PD and TiKV"},
+	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV"},
+	{"github.com/google/btree", []string{"span", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered pieces of a range"},
 }
 
 // exceptions are the places that may break a rule, each with its reason.

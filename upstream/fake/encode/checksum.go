@@ -119,9 +119,9 @@ func summed(c Cell) ([]byte, error) {
 	case time.Duration:
 		return text(durationText(v, c.Column.Decimal))
 	case Decimal:
-		return text(string(v))
+		return text(v.text(c.Column.Decimal))
 	case JSON:
-		return text(string(v))
+		return text(string(v)) // as TiDB prints it, which is how the caller has it
 	case []float32:
 		return appendVector(nil, v), nil
 	}
@@ -134,6 +134,24 @@ func (m Moment) text(c *event.Column) string {
 		return date
 	}
 	return fmt.Sprintf("%s %02d:%02d:%02d", date, m.Hour, m.Minute, m.Second) + fractionText(m.Microsecond, c.Decimal)
+}
+
+// text is the number with all digits of its scale, one before the point, and a
+// sign where it is not zero.
+func (d Decimal) text(scale int) string {
+	number, negative := strings.CutPrefix(string(d), "-")
+	whole, fraction, _ := strings.Cut(number, ".")
+	whole = strings.TrimLeft(whole, "0")
+	if whole == "" {
+		whole = "0"
+	}
+	if scale > 0 {
+		whole += "." + fraction + strings.Repeat("0", max(0, scale-len(fraction)))
+	}
+	if negative && strings.Trim(number, "0.") != "" {
+		return "-" + whole
+	}
+	return whole
 }
 
 func durationText(d time.Duration, digits int) string {

@@ -3,6 +3,7 @@ package encode_test
 import (
 	"bytes"
 	"compress/gzip"
+	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
 	"flag"
@@ -19,11 +20,13 @@ var rewriteWeights = flag.Bool("rewrite-weights", false, "write weights.bin.gz f
 
 // Every rune of the first plane weighs what a server says that it weighs.
 func TestWeightsAreTheServers(t *testing.T) {
+	db := mariadb.Start(t).DB()
+	defer db.Close()
 	server := map[string]map[rune][]byte{}
 	for _, c := range []struct{ collation, charset string }{
 		{"utf8mb4_general_ci", "utf8mb4"}, {"utf8mb4_unicode_ci", "utf8mb4"}, {"gbk_chinese_ci", "gbk"},
 	} {
-		server[c.collation] = ask(t, c.collation, c.charset)
+		server[c.collation] = ask(t, db, c.collation, c.charset)
 	}
 	if *rewriteWeights {
 		if err := os.WriteFile("weights.bin.gz", pack(t, server), 0o644); err != nil {
@@ -46,10 +49,8 @@ func TestWeightsAreTheServers(t *testing.T) {
 }
 
 // ask reads the weight of every rune that the charset has.
-func ask(t *testing.T, collation, charset string) map[rune][]byte {
+func ask(t *testing.T, db *sql.DB, collation, charset string) map[rune][]byte {
 	t.Helper()
-	db := mariadb.Start(t).DB()
-	defer db.Close()
 	rows, err := db.QueryContext(t.Context(), `select seq, hex(weight_string(c collate `+collation+`)) from (
 		select seq, convert(char(seq using utf32) using `+charset+`) as c from mysql.seq_0_to_65535
 		where seq not between 0xD800 and 0xDFFF) runes
