@@ -19,6 +19,7 @@ var rooms = []Room{
 	{"cdcerr", Pure, "error codes with meaning, class and remedy", nil},
 
 	// The data's path.
+	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, the hold on GC", wordsAnd("upstream/region")},
 	{"upstream/region", Pure, "a region's life: matching prewrites and commits, range locks, what to do about each region error", wordsAnd()},
 	{"upstream/fake", Shell, "a PD and a TiKV cluster at the wire, that replay recordings", wordsAnd("upstream/fake/mvcc", "upstream/fake/topology", "upstream/fake/encode")},
 	{"upstream/fake/mvcc", Pure, "the versions, locks and rollbacks of the fake cluster's keys", []string{"tso"}},
@@ -37,7 +38,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"upstream", "sorter", "ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
+	"sorter", "ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
 	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
@@ -47,10 +48,14 @@ var doors = []Door{
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
+	{"github.com/tikv/pd/client", []string{"upstream"}, "PD's client"},
+	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with, to turn it into slog"},
+	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
+	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "protocol buffers by hand where the generated code is too slow"},
 	{"google.golang.org/grpc", []string{"upstream", "upstream/fake"}, "the wire to PD and TiKV"},
 	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake"}, "messages of PD and TiKV"},
 	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV"},
-	{"github.com/google/btree", []string{"span", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered pieces of a range"},
+	{"github.com/google/btree", []string{"span", "upstream", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered pieces of a range"},
 }
 
 // exceptions are the places that may break a rule, each with its reason.
