@@ -19,8 +19,9 @@ const ModulePath = "github.com/sluice-cdc/sluice"
 // Module is the source of a module, read but not built.
 type Module struct {
 	Fset     *token.FileSet
-	Packages []*Package // by path
-	Texts    []Text     // every file that a person reads, Go files too
+	Packages []*Package      // by path
+	Texts    []Text          // every file that a person reads, Go files too
+	Paths    map[string]bool // every file and folder, whatever is in it
 }
 
 // Package is the Go files of one folder.
@@ -47,12 +48,13 @@ type Text struct {
 // Load reads all of a module. Folders that the go tool leaves out are left out,
 // except that texts under them are read.
 func Load(fsys fs.FS) (*Module, error) {
-	m := &Module{Fset: token.NewFileSet()}
+	m := &Module{Fset: token.NewFileSet(), Paths: map[string]bool{}}
 	packages := map[string]*Package{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+		m.Paths[name] = true
 		if d.IsDir() {
 			if name != "." && skipFolder(d.Name()) {
 				return fs.SkipDir

@@ -13,6 +13,7 @@ func textRules() []Rule {
 		{"place", "no file names what exists on one machine or in one tracker only", checkPlaces},
 		{"path", "no file points out of the project", checkPaths},
 		{"document", "a document that is named is there", checkDocuments},
+		{"link", "a link within the project leads somewhere", checkLinks},
 	}
 }
 
@@ -78,6 +79,22 @@ func checkDocuments(p *pass) {
 			})
 			if !found {
 				p.report(t.Path, line, "%s is not in the project", doc)
+			}
+		}
+	})
+}
+
+// link is the target of a Markdown link that is no address.
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)]*)?\)`)
+
+func checkLinks(p *pass) {
+	p.eachLine(func(t Text, line int, s string) {
+		if path.Ext(t.Path) != ".md" {
+			return
+		}
+		for _, found := range link.FindAllStringSubmatch(s, -1) {
+			if to := path.Join(path.Dir(t.Path), found[1]); !p.Paths[to] {
+				p.report(t.Path, line, "the link to %s leads nowhere", found[1])
 			}
 		}
 	})
