@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
 	"github.com/pingcap/kvproto/pkg/errorpb"
@@ -41,7 +42,13 @@ type Cluster struct {
 	conns      map[*conn]struct{}
 	byRegion   map[uint64][]*subscription
 	rng        *rand.Rand
-	followed   bool // subscribed is closed
+	followed   bool      // subscribed is closed
+	scanning   int       // subscriptions whose scan is not over
+	cutOff     time.Time // when subscriptions were last ended by a change of regions
+
+	bulkRegions []*bulkRegion // these three only by Start and the replay
+	bulkEvents  []*bulkEvent
+	bulkEnd     tso.TS
 
 	hazards    hazards
 	subscribed chan struct{} // closed when the first scan of a subscriber is over
@@ -81,7 +88,9 @@ func Start(cfg Config) (*Cluster, error) {
 		ids[i] = uint64(i) + 1
 	}
 	c.regions = topology.New(ids, firstID)
-	c.load()
+	if err := c.load(); err != nil {
+		return nil, err
+	}
 	c.regions.Spread()
 	if err := c.listen(ids); err != nil {
 		c.closeListeners()
@@ -204,6 +213,7 @@ func (c *Cluster) Lead(region, store uint64) error {
 
 func (c *Cluster) failRegionLocked(region uint64, fault *cdcpb.Error) {
 	for len(c.byRegion[region]) > 0 {
+		c.cutOff = time.Now()
 		c.failLocked(c.byRegion[region][0], fault)
 	}
 }

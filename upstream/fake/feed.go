@@ -251,6 +251,7 @@ func (c *Cluster) register(cn *conn, req *cdcpb.ChangeDataRequest) *cdcpb.Error 
 	// Live rows come from here on; the scan sees the store a little later, as in
 	// TiKV, where the observer is set before the snapshot is taken.
 	cn.subs[key] = sub
+	c.scanning++
 	c.byRegion[r.ID] = append(c.byRegion[r.ID], sub)
 	return nil
 }
@@ -304,6 +305,9 @@ func (c *Cluster) dropLocked(sub *subscription) bool {
 		return false
 	}
 	sub.dead = true
+	if !sub.initialized {
+		c.scanning--
+	}
 	key := subKey{sub.request, sub.region}
 	if !sub.conn.multiplex {
 		key.request = 0

@@ -42,7 +42,7 @@ func (p *pdServer) UpdateGCSafePoint(_ context.Context, req *pdpb.UpdateGCSafePo
 }
 
 // GetGCState is everything about GC.
-func (p *pdServer) GetGCState(context.Context, *pdpb.GetGCStateRequest) (*pdpb.GetGCStateResponse, error) {
+func (p *pdServer) GetGCState(_ context.Context, req *pdpb.GetGCStateRequest) (*pdpb.GetGCStateResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -50,7 +50,7 @@ func (p *pdServer) GetGCState(context.Context, *pdpb.GetGCStateRequest) (*pdpb.G
 		KeyspaceScope: nullScope(), TxnSafePoint: uint64(p.gc.txnSafePoint), GcSafePoint: uint64(p.gc.gcSafePoint),
 	}
 	for id, b := range p.gc.barriers {
-		if !b.expired(now) {
+		if !req.ExcludeGcBarriers && !b.expired(now) {
 			state.GcBarriers = append(state.GcBarriers, b.info(id, now))
 		}
 	}

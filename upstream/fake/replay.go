@@ -19,6 +19,12 @@ const (
 	// Longer, and the reader is taken for dead: its queue fills, and it meets
 	// "congested" as in a real cluster.
 	paceLimit = 10 * time.Second
+	// While regions are being scanned, or were cut off less than resubscribe
+	// ago, a replay as fast as it is read does but a few steps per calmPause: the
+	// subscriber is to meet changes while it scans, not to find all of them done.
+	calmBatch   = 8
+	calmPause   = time.Millisecond
+	resubscribe = 30 * time.Millisecond
 )
 
 // baseTS is where everything lies that was there before the recording: below
@@ -27,13 +33,16 @@ func (c *Cluster) baseTS() tso.TS { return tso.New(c.cfg.StartTS.Physical()-1, 0
 
 // load puts into the store what was there before the recording, and cuts the
 // key space as TiDB does: a region for the schema, one for each table.
-func (c *Cluster) load() {
+func (c *Cluster) load() error {
 	for _, border := range [][]byte{{'m'}, {'n'}, {'t'}, {'u'}} {
 		c.regions.Split(border)
 	}
+	if c.cfg.Bulk != nil {
+		return c.loadBulk()
+	}
 	rec := c.cfg.Recording
 	if rec == nil {
-		return
+		return nil
 	}
 	base := c.baseTS()
 	for _, s := range rec.plan.seeds {
@@ -48,6 +57,7 @@ func (c *Cluster) load() {
 		c.cutTable(rec.plan.steps[i].key)
 	}
 	c.clock.Limit(rec.plan.nextAt(0))
+	return nil
 }
 
 // tablePrefix is t and a physical table id.
@@ -84,6 +94,11 @@ func (c *Cluster) replay(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.cfg.Bulk != nil {
+		if err := c.bulk(ctx); err != nil {
+			return err
+		}
+	}
 	c.clock.Free()
 	c.clock.Start(1)
 	close(c.replayed)
@@ -113,16 +128,17 @@ func (c *Cluster) hold(ctx context.Context) error {
 func (c *Cluster) steps(ctx context.Context, p *plan) error {
 	ticked := c.clock.Now()
 	for i := 0; i < len(p.steps); {
-		now := tso.Max
+		now, most := tso.Max, stepBatch
+		var err error
 		if c.cfg.Speed > 0 {
 			if err := c.until(ctx, p.times[i]); err != nil {
 				return err
 			}
 			now = c.clock.Wall()
-		} else if err := c.pace(ctx); err != nil {
+		} else if most, err = c.pace(ctx); err != nil {
 			return err
 		}
-		next, err := c.batch(p, i, max(now, p.times[i]))
+		next, err := c.batch(p, i, most, max(now, p.times[i]))
 		if err != nil {
 			return err
 		}
@@ -143,13 +159,13 @@ func (c *Cluster) steps(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// batch does steps from i on, up to the recorded time now, and returns the next
-// one to do.
-func (c *Cluster) batch(p *plan, i int, now tso.TS) (int, error) {
+// batch does steps from i on, up to the recorded time now and at most so many,
+// and returns the next one to do.
+func (c *Cluster) batch(p *plan, i, most int, now tso.TS) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := 0
-	for from := i; i < len(p.steps) && i-from < stepBatch && size < byteBatch && p.times[i] <= now; i++ {
+	for from := i; i < len(p.steps) && i-from < most && size < byteBatch && p.times[i] <= now; i++ {
 		s := &p.steps[i]
 		size += s.size()
 		if s.kind == stepSplit {
@@ -184,10 +200,10 @@ func (c *Cluster) until(ctx context.Context, at tso.TS) error {
 	}
 }
 
-// pace waits until every stream has little left to send: what is replayed as
-// fast as it is read must not run ahead of its readers. Without readers there
-// is nobody to wait for.
-func (c *Cluster) pace(ctx context.Context) error {
+// pace waits until every stream has little left to send, and says how many
+// steps may follow: what is replayed as fast as it is read must not run ahead of
+// its readers. Without readers there is nobody to wait for.
+func (c *Cluster) pace(ctx context.Context) (steps int, err error) {
 	c.mu.Lock()
 	var busy []*conn
 	for cn := range c.conns {
@@ -195,6 +211,7 @@ func (c *Cluster) pace(ctx context.Context) error {
 			busy = append(busy, cn)
 		}
 	}
+	unsettled := !c.cfg.Calm && (c.scanning > 0 || time.Since(c.cutOff) < resubscribe)
 	c.mu.Unlock()
 	for _, cn := range busy {
 		limited, cancel := context.WithTimeout(ctx, paceLimit)
@@ -203,5 +220,14 @@ func (c *Cluster) pace(ctx context.Context) error {
 		}
 		cancel()
 	}
-	return ctx.Err()
+	if !unsettled {
+		return stepBatch, ctx.Err()
+	}
+	timer := time.NewTimer(calmPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return calmBatch, ctx.Err()
 }

@@ -86,6 +86,7 @@ func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
 	}
 	sub.conn.initialized(sub)
 	sub.initialized = true
+	c.scanning--
 	if !c.followed {
 		c.followed = true
 		close(c.subscribed)

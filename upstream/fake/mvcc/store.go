@@ -60,15 +60,25 @@ type entry struct {
 
 // Store is the data of a cluster. See the package comment for who may call what.
 type Store struct {
-	keys  *btree.BTreeG[*entry]
-	locks *btree.BTreeG[*Lock] // those of op Put and Delete: what holds resolved-ts back
+	keys *btree.BTreeG[*entry]
+
+	// The locks of op Put and Delete, which hold resolved-ts back: by key, and how
+	// many there are of each start-ts.
+	locks  *btree.BTreeG[*Lock]
+	starts *btree.BTreeG[startCount]
+}
+
+type startCount struct {
+	start tso.TS
+	locks int
 }
 
 // New is an empty store.
 func New() *Store {
 	return &Store{
-		keys:  btree.NewG(degree, func(a, b *entry) bool { return bytes.Compare(a.key, b.key) < 0 }),
-		locks: btree.NewG(degree, func(a, b *Lock) bool { return bytes.Compare(a.Key, b.Key) < 0 }),
+		keys:   btree.NewG(degree, func(a, b *entry) bool { return bytes.Compare(a.key, b.key) < 0 }),
+		locks:  btree.NewG(degree, func(a, b *Lock) bool { return bytes.Compare(a.Key, b.Key) < 0 }),
+		starts: btree.NewG(degree, func(a, b startCount) bool { return a.start < b.start }),
 	}
 }
 
@@ -84,7 +94,8 @@ func (s *Store) Load(key []byte, v Version) {
 // MinLock is the least start-ts of the Put and Delete locks in [start, end);
 // ok is false where there is none.
 func (s *Store) MinLock(start, end []byte) (least tso.TS, ok bool) {
-	if s.locks.Len() == 0 {
+	lowest, any := s.starts.Min()
+	if !any {
 		return 0, false
 	}
 	s.locks.AscendGreaterOrEqual(&Lock{Key: start}, func(l *Lock) bool {
@@ -94,7 +105,7 @@ func (s *Store) MinLock(start, end []byte) (least tso.TS, ok bool) {
 		if !ok || l.StartTS < least {
 			least, ok = l.StartTS, true
 		}
-		return true
+		return least > lowest.start // there is no lower one
 	})
 	return least, ok
 }

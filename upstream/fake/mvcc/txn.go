@@ -233,13 +233,28 @@ func committed(key []byte, e *entry, v *Version) Change {
 }
 
 func (s *Store) index(l *Lock) {
-	if l.Op.Data() {
-		s.locks.ReplaceOrInsert(l)
+	if !l.Op.Data() {
+		return
 	}
+	if _, had := s.locks.ReplaceOrInsert(l); had {
+		return // of the same transaction: counted already
+	}
+	s.count(l.StartTS, 1)
 }
 
 func (s *Store) unindex(l *Lock) {
 	if l.Op.Data() {
 		s.locks.Delete(l)
+		s.count(l.StartTS, -1)
 	}
+}
+
+func (s *Store) count(start tso.TS, by int) {
+	n, _ := s.starts.Get(startCount{start: start})
+	n.start, n.locks = start, n.locks+by
+	if n.locks == 0 {
+		s.starts.Delete(n)
+		return
+	}
+	s.starts.ReplaceOrInsert(n)
 }
