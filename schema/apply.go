@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -49,8 +50,6 @@ func (c *change) effect(st *step) error {
 		return c.createTables()
 	case a == ActionDropTable || a == ActionDropView || a == ActionDropSequence:
 		return c.dropTable()
-	case a == ActionRenameTable:
-		return c.rename()
 	case a == ActionRenameTables:
 		return c.renames()
 	case a == ActionExchangePartition:
@@ -72,7 +71,7 @@ func needsTable(a event.Action) bool {
 	case ActionAddColumn, ActionDropColumn, ActionAddColumns, ActionDropColumns, ActionModifyColumn, ActionSetDefault,
 		ActionAddIndex, ActionDropIndex, ActionDropIndexes, ActionAddPrimaryKey, ActionDropPrimaryKey,
 		ActionTruncateTable, ActionAddPartition, ActionDropPartition, ActionTruncatePartition, ActionReorganizePartition,
-		ActionAlterPartitioning, ActionRemovePartitioning, ActionMultiSchemaChange, ActionTableCharset:
+		ActionAlterPartitioning, ActionRemovePartitioning, ActionMultiSchemaChange, ActionTableCharset, ActionRenameTable:
 		return true
 	}
 	return false
@@ -188,7 +187,8 @@ func (c *change) dropTable() error {
 }
 
 // replace is what most jobs do: one table has a new shape, and perhaps a new
-// id (TRUNCATE, PARTITION BY, REMOVE PARTITIONING).
+// id (TRUNCATE, PARTITION BY, REMOVE PARTITIONING), or a new name and database:
+// a renamed table's job belongs to the database that it went to.
 func (c *change) replace() error {
 	before, err := c.known(c.job.TableID)
 	if err != nil {
@@ -203,17 +203,6 @@ func (c *change) replace() error {
 	return err
 }
 
-func (c *change) rename() error {
-	arg, err := parseRename(c.job)
-	if err != nil {
-		return err
-	}
-	if c.job.Binlog.TableInfo == nil {
-		return c.invalid("has no table info")
-	}
-	return c.renameOne(arg, c.job.Binlog.TableInfo)
-}
-
 // renames walks the tables in the order of the statement: a table may stand
 // there twice (a→tmp, b→a, tmp→b), and the last name stays.
 func (c *change) renames() error {
@@ -226,31 +215,20 @@ func (c *change) renames() error {
 		return c.invalid("renames %d tables and describes %d", len(args), len(infos))
 	}
 	for i, arg := range args {
-		if err := c.renameOne(arg, infos[i]); err != nil {
+		if infos[i] == nil || infos[i].ID != arg.TableID {
+			return c.invalid("renames table %d and describes another", arg.TableID)
+		}
+		before, err := c.known(arg.TableID)
+		if err != nil {
 			return err
 		}
+		after, err := c.table(infos[i], arg.NewSchemaID)
+		if err != nil {
+			return err
+		}
+		after.Name = arg.NewTableName.O // the infos of a chain may all show its end
+		c.move(before, after)
 	}
-	return nil
-}
-
-func (c *change) renameOne(arg renameArg, info *TableInfo) error {
-	before, err := c.known(info.ID)
-	if err != nil {
-		return err
-	}
-	schemaID := arg.NewSchemaID
-	if schemaID == 0 {
-		schemaID = c.job.SchemaID
-	}
-	after, err := c.table(info, schemaID)
-	if err != nil {
-		return err
-	}
-	// The infos of a chain may all show its end: the argument has each name.
-	if arg.NewTableName.O != "" {
-		after.Name = arg.NewTableName.O
-	}
-	c.move(before, after)
 	return nil
 }
 
@@ -316,7 +294,7 @@ func (c *change) table(info *TableInfo, schemaID int64) (*event.Table, error) {
 }
 
 func (c *change) invalid(format string, args ...any) error {
-	return cdcerr.InvalidDDLJob.Wrap(cdcerr.InvalidDDLJob.New(format, args...), "job %d of type %d", c.job.ID, c.job.Type)
+	return cdcerr.InvalidDDLJob.New("job %d of type %d %s", c.job.ID, c.job.Type, fmt.Sprintf(format, args...))
 }
 
 func database(db *DBInfo) *event.Database {

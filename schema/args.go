@@ -12,14 +12,11 @@ import (
 // long one. Version 2 is an object. Each reader below takes both, and none of
 // them is needed for what the job's own table metadata already says.
 
-// renameArg is one table of RENAME TABLE or RENAME TABLES.
+// renameArg is one table of a rename of several. Where it was the store knows.
 type renameArg struct {
-	TableID       int64 `json:"table_id"` // 0 in a single rename: the job's own table
-	OldSchemaID   int64 `json:"old_schema_id"`
-	NewSchemaID   int64 `json:"new_schema_id"` // 0 in a single rename of version 1: the job's own schema
-	OldSchemaName Name  `json:"old_schema_name"`
-	OldTableName  Name  `json:"old_table_name"` // empty in a single rename
-	NewTableName  Name  `json:"new_table_name"`
+	TableID      int64 `json:"table_id"`
+	NewSchemaID  int64 `json:"new_schema_id"`
+	NewTableName Name  `json:"new_table_name"`
 }
 
 // exchangeArg is EXCHANGE PARTITION.
@@ -38,36 +35,22 @@ type modifyArg struct {
 	OldName Name       `json:"old_column_name"`
 }
 
-// parseRename reads the arguments of a single rename.
-func parseRename(j *Job) (renameArg, error) {
-	var a renameArg
-	err := j.args(&a, &a.OldSchemaID, &a.NewTableName, &a.OldSchemaName)
-	if err == nil && a.OldSchemaID == 0 {
-		err = cdcerr.InvalidDDLJob.New("job %d renames table %d, but its arguments name no old schema", j.ID, j.TableID)
-	}
-	a.TableID, a.NewSchemaID = j.TableID, j.SchemaID
-	return a, err
-}
-
 // parseRenames reads the arguments of a rename of several tables, in order.
 func parseRenames(j *Job) ([]renameArg, error) {
 	var v2 struct {
 		Infos []renameArg `json:"rename_table_infos"`
 	}
 	var oldSchemas, newSchemas, ids []int64
-	var newNames, oldSchemaNames, oldNames []Name
-	if err := j.args(&v2, &oldSchemas, &newSchemas, &newNames, &ids, &oldSchemaNames, &oldNames); err != nil {
+	var newNames []Name
+	if err := j.args(&v2, &oldSchemas, &newSchemas, &newNames, &ids); err != nil {
 		return nil, err
 	}
 	out := v2.Infos
-	if len(ids) > 0 {
-		if len(oldSchemas) != len(ids) || len(newSchemas) != len(ids) || len(newNames) != len(ids) {
-			return nil, cdcerr.InvalidDDLJob.New("job %d renames %d tables from %d schemas to %d schemas and %d names",
-				j.ID, len(ids), len(oldSchemas), len(newSchemas), len(newNames))
-		}
-		for i, id := range ids {
-			out = append(out, renameArg{TableID: id, OldSchemaID: oldSchemas[i], NewSchemaID: newSchemas[i], NewTableName: newNames[i]})
-		}
+	if len(newSchemas) != len(ids) || len(newNames) != len(ids) {
+		return nil, cdcerr.InvalidDDLJob.New("job %d renames %d tables into %d schemas under %d names", j.ID, len(ids), len(newSchemas), len(newNames))
+	}
+	for i, id := range ids {
+		out = append(out, renameArg{TableID: id, NewSchemaID: newSchemas[i], NewTableName: newNames[i]})
 	}
 	if len(out) == 0 {
 		return nil, cdcerr.InvalidDDLJob.New("job %d renames tables, but its arguments list none", j.ID)
@@ -91,6 +74,15 @@ func parseModify(raw json.RawMessage) (modifyArg, error) {
 	var a modifyArg
 	err := decodeArgs(raw, &a, &a.Column, &a.OldName)
 	return a, err
+}
+
+// parseDropColumn reads the name of the column that a DROP COLUMN drops.
+func parseDropColumn(j *Job) (Name, error) {
+	var v2 struct {
+		Column ColumnInfo `json:"column_info"`
+	}
+	err := j.args(&v2, &v2.Column.Name)
+	return v2.Column.Name, err
 }
 
 // args decodes the job's arguments into one object (version 2) or into places

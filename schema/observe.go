@@ -129,7 +129,13 @@ func (s *Store) ask(st *step) {
 //   - TRUNCATE PARTITION shows the new ids at delete-only (1) and at
 //     delete-reorganisation (4);
 //   - a multi-schema change turns all of its columns public in one step, from
-//     which on its rows carry a table info.
+//     which on its rows carry a table info;
+//   - a rename gives the new names one step before it is done (public, 5). No
+//     row tells names apart, but a changefeed that is resumed in between reads
+//     its schema there: it must not find a name that the downstream lacks.
+//
+// Steps that only take away are not waited for: a row without a dropped column
+// reads as its default, and a dropped partition gets no rows.
 //
 // A job that is paused or about to be cancelled keeps the step it has reached.
 func switched(job *Job) bool {
@@ -139,7 +145,7 @@ func switched(job *Job) bool {
 		return false
 	}
 	switch job.Type {
-	case ActionModifyColumn:
+	case ActionModifyColumn, ActionRenameTable, ActionRenameTables:
 		return job.SchemaState == SchemaPublic
 	case ActionTruncatePartition:
 		return job.SchemaState == SchemaDeleteOnly || job.SchemaState == SchemaDeleteReorg

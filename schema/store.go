@@ -36,6 +36,8 @@ type Store struct {
 	// finished are jobs whose done row was met and whose history row was not,
 	// lest the history row create their tables again.
 	finished map[int64]bool
+	// unsettled are tables of the snapshot with columns on their way in or out.
+	unsettled map[int64]*TableInfo
 
 	ready Ready
 }
@@ -106,6 +108,7 @@ func NewStore(startTS tso.TS) *Store {
 		names:     map[name]int64{},
 		silent:    map[int64]bool{},
 		finished:  map[int64]bool{},
+		unsettled: map[int64]*TableInfo{},
 		closed:    tso.Max,
 		ready:     Ready{Resolved: at},
 	}
@@ -126,13 +129,19 @@ func (s *Store) LoadTable(schemaID int64, info *TableInfo) error {
 		return err
 	}
 	s.open(t, 0)
+	if slices.ContainsFunc(info.Columns, func(c ColumnInfo) bool { return c.State != SchemaPublic }) {
+		s.unsettled[info.ID] = info
+	}
 	return nil
 }
 
 // LoadJob takes one row of mysql.tidb_ddl_job of the snapshot, after the
 // tables. A job that has switched already has shaped the snapshot; one that is
-// done waits for its history row; a table that is being created is no table yet.
-func (s *Store) LoadJob(job *Job) {
+// done waits for its history row; a table that is being created is no table
+// yet; a column that is being dropped is there until the DDL says so, or a
+// changefeed that is resumed would write rows without it to a downstream that
+// has it.
+func (s *Store) LoadJob(job *Job) error {
 	switch {
 	case job.State == StateDone || job.State == StateSynced:
 		s.finished[job.ID] = true
@@ -142,7 +151,14 @@ func (s *Store) LoadJob(job *Job) {
 		if t := s.lines[job.TableID].now(); t != nil {
 			s.close(t, 0)
 		}
+	case job.Type == ActionDropColumn && s.unsettled[job.TableID] != nil:
+		info, err := s.unsettled[job.TableID].keeping(job)
+		if err != nil {
+			return err
+		}
+		return s.LoadTable(s.lines[job.TableID].now().SchemaID, info)
 	}
+	return nil
 }
 
 // Step takes a job row, in any order above the last Resolve. A row at or below
@@ -162,7 +178,7 @@ func (s *Store) Resolve(ts tso.TS) error {
 	if ts <= s.seen {
 		return nil
 	}
-	s.seen = ts
+	s.seen, s.unsettled = ts, nil // the snapshot is whole
 	slices.SortStableFunc(s.buffer, compareRows)
 	n := 0
 	for ; n < len(s.buffer) && s.buffer[n].CommitTS <= ts; n++ {

@@ -1,7 +1,6 @@
 package schema_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -30,14 +29,21 @@ type replay struct {
 	moments []moment
 	ddls    []*event.DDL
 	running map[tso.TS][]*schema.Job // jobs that had begun and not ended, by moment
+	history metaHistory
 }
+
+// metaHistory is what a read of one database's tables at a moment finds.
+type metaHistory map[tso.TS]map[int64][]*schema.TableInfo
 
 // run takes the rows in commit order. The resolved-ts follows each commit, or
 // with coarse true comes once, at the end.
 func run(t *testing.T, path string, coarse bool) *replay {
 	t.Helper()
 	rec := loadRecording(t, path)
-	r := &replay{rec: rec, store: schema.NewStore(rec.start), meta: newMetaState(), running: map[tso.TS][]*schema.Job{}}
+	r := &replay{
+		rec: rec, store: schema.NewStore(rec.start), meta: newMetaState(),
+		running: map[tso.TS][]*schema.Job{}, history: metaHistory{},
+	}
 	for i := range rec.meta {
 		if _, err := r.meta.put(&rec.meta[i]); err != nil {
 			t.Fatal(err)
@@ -46,7 +52,6 @@ func run(t *testing.T, path string, coarse bool) *replay {
 	if err := r.meta.load(r.store); err != nil {
 		t.Fatal(err)
 	}
-	history := map[tso.TS]map[int64][]*schema.TableInfo{}
 	jobs := map[int64]*schema.Job{}
 	for i := 0; i < len(rec.changes); {
 		ts, changed := rec.changes[i].CommitTS, false
@@ -70,20 +75,20 @@ func run(t *testing.T, path string, coarse bool) *replay {
 			}
 		}
 		for id := range r.meta.databases {
-			if history[ts] == nil {
-				history[ts] = map[int64][]*schema.TableInfo{}
+			if r.history[ts] == nil {
+				r.history[ts] = map[int64][]*schema.TableInfo{}
 			}
-			history[ts][id] = r.meta.of(id)
+			r.history[ts][id] = r.meta.of(id)
 		}
 		if changed {
 			r.moments = append(r.moments, moment{ts, r.meta.seen(t)})
 			r.running[ts] = slices.Collect(maps.Values(jobs))
 		}
 		if !coarse {
-			r.resolve(t, ts, history)
+			r.resolve(t, ts, r.history)
 		}
 	}
-	r.resolve(t, rec.end, history)
+	r.resolve(t, rec.end, r.history)
 	return r
 }
 
@@ -97,7 +102,7 @@ func follow(jobs map[int64]*schema.Job, row schema.JobRow) {
 	}
 }
 
-func (r *replay) resolve(t *testing.T, ts tso.TS, history map[tso.TS]map[int64][]*schema.TableInfo) {
+func (r *replay) resolve(t *testing.T, ts tso.TS, history metaHistory) {
 	t.Helper()
 	if err := r.store.Resolve(ts); err != nil {
 		t.Fatal(err)
@@ -226,8 +231,8 @@ func shapeOrNone(t *event.Table) string {
 
 // differ tells in what the store's table differs from the true one, unless a
 // job runs whose step before the last changes nothing for rows: they lack a
-// column that the store shows still, cannot go to an id or a table that it
-// holds still, or are written under a name that the job is about to give.
+// column that the store shows still, or cannot go to an id or a table that it
+// holds still.
 func (r *replay) differ(ts tso.TS, have, want *event.Table) string {
 	switch {
 	case have == nil && want == nil:
@@ -247,8 +252,6 @@ func (r *replay) differ(ts tso.TS, have, want *event.Table) string {
 
 func concerns(job *schema.Job, table *event.Table) bool {
 	switch job.Type {
-	case schema.ActionRenameTables:
-		return bytes.Contains(job.RawArgs, fmt.Appendf(nil, `"table_id":%d}`, table.ID))
 	case schema.ActionDropSchema:
 		return job.SchemaID == table.SchemaID
 	}
@@ -263,8 +266,6 @@ func harmless(a event.Action, have, want *event.Table) bool {
 	parts := reflect.DeepEqual(have.Partitions, want.Partitions)
 	names := have.FullName() == want.FullName()
 	switch a {
-	case schema.ActionRenameTable, schema.ActionRenameTables:
-		return columns && parts
 	case schema.ActionDropColumn:
 		return names && parts && less(have, want)
 	case schema.ActionDropPartition:

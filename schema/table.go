@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -63,6 +65,22 @@ func originals(names []Name) []string {
 		out[i] = n.O
 	}
 	return out
+}
+
+// keeping is t with the column in sight that a running DROP COLUMN has hidden.
+func (t *TableInfo) keeping(j *Job) (*TableInfo, error) {
+	name, err := parseDropColumn(j)
+	if err != nil {
+		return nil, err
+	}
+	out := *t
+	out.Columns = slices.Clone(t.Columns)
+	for i := range out.Columns {
+		if c := &out.Columns[i]; c.Name.L == strings.ToLower(name.O) && j.SchemaState != SchemaPublic {
+			c.State = SchemaPublic
+		}
+	}
+	return &out, nil
 }
 
 func (t *TableInfo) kind() event.Kind {
