@@ -59,6 +59,36 @@ func gunzip(t *testing.T, path string, fn func(line []byte)) {
 	}
 }
 
+// eachChange goes through the committed changes of a recording.
+func eachChange(t *testing.T, path string, fn func(*event.RawKV)) {
+	t.Helper()
+	prewrites := map[string]streamLine{}
+	gunzip(t, path+".jsonl.gz", func(line []byte) {
+		var l streamLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			t.Fatal(err)
+		}
+		key := fmt.Sprint(l.Key, l.StartTS)
+		switch l.Type {
+		case "PREWRITE":
+			prewrites[key] = l
+			return
+		case "COMMIT":
+			commit := l.CommitTS
+			l = prewrites[key]
+			l.CommitTS = commit
+		case "COMMITTED":
+		default:
+			return
+		}
+		raw := &event.RawKV{Op: event.Put, StartTS: l.StartTS, CommitTS: l.CommitTS, Key: unhex(t, l.Key), Value: unhex(t, l.Value), Old: unhex(t, l.Old)}
+		if l.Op == "DELETE" {
+			raw.Op = event.Delete
+		}
+		fn(raw)
+	})
+}
+
 // Every recorded job row is read as the recorder read it.
 func TestJobRowsOfRecordings(t *testing.T) {
 	for _, name := range []string{"11_partition", "12_ddl_table", "13_ddl_column", "18_batch_create"} {
@@ -77,29 +107,7 @@ func TestJobRowsOfRecordings(t *testing.T) {
 			want[id{l.CommitTS, l.JobID, l.Table == "tidb_ddl_history"}] = l
 		})
 		read := 0
-		prewrites := map[string]streamLine{}
-		gunzip(t, path+".jsonl.gz", func(line []byte) {
-			var l streamLine
-			if err := json.Unmarshal(line, &l); err != nil {
-				t.Fatal(err)
-			}
-			key := fmt.Sprint(l.Key, l.StartTS)
-			switch l.Type {
-			case "PREWRITE":
-				prewrites[key] = l
-				return
-			case "COMMIT":
-				commit := l.CommitTS
-				l = prewrites[key]
-				l.CommitTS = commit
-			case "COMMITTED":
-			default:
-				return
-			}
-			raw := &event.RawKV{Op: event.Put, StartTS: l.StartTS, CommitTS: l.CommitTS, Key: unhex(t, l.Key), Value: unhex(t, l.Value), Old: unhex(t, l.Old)}
-			if l.Op == "DELETE" {
-				raw.Op = event.Delete
-			}
+		eachChange(t, path, func(raw *event.RawKV) {
 			row, ok, err := mount.JobRow(raw)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -108,9 +116,9 @@ func TestJobRowsOfRecordings(t *testing.T) {
 				return
 			}
 			read++
-			recorded, known := want[id{l.CommitTS, row.Job.ID, row.History}]
+			recorded, known := want[id{raw.CommitTS, row.Job.ID, row.History}]
 			if !known || row.Delete != (recorded.Op == "DELETE") {
-				t.Fatalf("%s: job %d at %d: %+v", name, row.Job.ID, l.CommitTS, recorded)
+				t.Fatalf("%s: job %d at %d: %+v", name, row.Job.ID, raw.CommitTS, recorded)
 			}
 			meta := recorded.NewJob
 			if row.Delete {
@@ -123,7 +131,7 @@ func TestJobRowsOfRecordings(t *testing.T) {
 				t.Fatal(err)
 			}
 			if job.RawArgs, row.Job.RawArgs = nil, nil; !reflect.DeepEqual(withoutRaw(job), withoutRaw(row.Job)) {
-				t.Errorf("%s: job %d at %d differs", name, job.ID, l.CommitTS)
+				t.Errorf("%s: job %d at %d differs", name, job.ID, raw.CommitTS)
 			}
 		})
 		if read < len(want) {
