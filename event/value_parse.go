@@ -9,7 +9,7 @@ import (
 
 // ParseText is the cell that a text gives in column c: the inverse of
 // AppendText, and the cast that SQL makes where the text has more than the
-// column keeps. Fraction digits and decimals are rounded, a CHAR loses the
+// column keeps. Fractions of numbers and of seconds are rounded, a CHAR loses the
 // spaces at its end, a BINARY(n) is padded with zero bytes, members of an ENUM
 // or SET are found by name. A BIT and a binary string are given as bytes.
 //
@@ -29,13 +29,13 @@ func parseText(c *Column, text string) (Value, error) {
 		if c.Type == TypeYear {
 			return parseYear(text)
 		}
-		v, err := strconv.ParseInt(strings.TrimSpace(text), 10, intBits(c.Type))
+		v, err := strconv.ParseInt(wholeNumber(text), 10, intBits(c.Type))
 		if err != nil {
 			return Value{}, fmt.Errorf("%q is no integer of the column's range", text)
 		}
 		return IntValue(v), nil
 	case Uint:
-		v, err := strconv.ParseUint(strings.TrimSpace(text), 10, intBits(c.Type))
+		v, err := strconv.ParseUint(wholeNumber(text), 10, intBits(c.Type))
 		if err != nil {
 			return Value{}, fmt.Errorf("%q is no unsigned integer of the column's range", text)
 		}
@@ -68,6 +68,20 @@ func parseText(c *Column, text string) (Value, error) {
 		return NullValue(), nil
 	}
 	return Value{}, fmt.Errorf("no row holds type %d", c.Type)
+}
+
+// wholeNumber rounds a text with a point or an exponent, as a cast to an
+// integer does; every other text stays.
+func wholeNumber(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.ContainsAny(text, ".eE") {
+		return text
+	}
+	raw, err := ParseDecimal(text, 20, 0)
+	if err != nil {
+		return text
+	}
+	return string(appendDecimal(nil, raw, 0))
 }
 
 func intBits(t Type) int {

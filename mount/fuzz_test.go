@@ -1,0 +1,80 @@
+package mount_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/mount"
+)
+
+// seeds are recorded rows of many tables, small ones, and their tables.
+func seeds(f *testing.F, use func(table int, raw *event.RawKV)) []*event.Table {
+	f.Helper()
+	var tables []*event.Table
+	for _, name := range recordings(f) {
+		if strings.Contains(name, "/workloads/") || strings.Contains(name, "10_large") {
+			continue
+		}
+		taken := map[*event.Table]int{}
+		eachRow(f, name, func(raw *event.RawKV, table *event.Table) {
+			if table == nil || len(raw.Value) > 400 || taken[table] == 2 {
+				return
+			}
+			if taken[table]++; taken[table] == 1 {
+				tables = append(tables, table)
+			}
+			use(len(tables)-1, raw)
+		})
+	}
+	return tables
+}
+
+// FuzzRow: whatever bytes come, the end is a row whose every cell can be
+// printed, or an error with a code.
+func FuzzRow(f *testing.F) {
+	tables := seeds(f, func(table int, raw *event.RawKV) { f.Add(uint(table), raw.Key, raw.Value, raw.Old) })
+	f.Fuzz(func(t *testing.T, table uint, key, value, old []byte) {
+		raw := &event.RawKV{Op: event.Put, Key: key, Value: value, Old: old}
+		row, err := mount.Row(raw, tables[table%uint(len(tables))])
+		if err != nil {
+			if cdcerr.Of(err) == nil || cdcerr.Unexpected.Is(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for _, image := range []event.Image{row.Before, row.After} {
+			for i, v := range image {
+				c := &row.Table.Columns[i]
+				if text := v.Text(c); len(text) > 64+20*len(value)+20*len(old)+20*len(key)+len(strings.Join(c.Elems, ",")) && v.Kind() != event.Vector {
+					t.Fatalf("%s: %d bytes of text", c.Name, len(text))
+				}
+			}
+		}
+	})
+}
+
+// FuzzHandle does the same for keys.
+func FuzzHandle(f *testing.F) {
+	tables := seeds(f, func(table int, raw *event.RawKV) { f.Add(uint(table), raw.Key) })
+	f.Fuzz(func(t *testing.T, table uint, key []byte) {
+		of := tables[table%uint(len(tables))]
+		_, handle, ok := mount.ParseRecordKey(key)
+		if !ok {
+			return
+		}
+		values, err := mount.ParseHandle(handle, of)
+		if err != nil {
+			if !cdcerr.CorruptKey.Is(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for i, v := range values {
+			if of.Handle.Kind == event.CommonHandle {
+				v.Text(&of.Columns[of.Handle.Parts[i].Column])
+			}
+		}
+	})
+}
