@@ -1,6 +1,7 @@
 package mount_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,8 +15,8 @@ func seeds(f *testing.F, use func(table int, raw *event.RawKV)) []*event.Table {
 	f.Helper()
 	var tables []*event.Table
 	for _, name := range recordings(f) {
-		if strings.Contains(name, "/workloads/") || strings.Contains(name, "10_large") {
-			continue
+		if strings.Contains(name, "/workloads/") || strings.Contains(name, "/kafka/") || !strings.ContainsAny(filepath.Base(name)[:1], "0o") {
+			continue // the first recordings have every type, key and format
 		}
 		taken := map[*event.Table]int{}
 		eachRow(f, name, func(raw *event.RawKV, table *event.Table) {
