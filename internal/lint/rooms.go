@@ -25,6 +25,7 @@ var rooms = []Room{
 	{"upstream/fake/mvcc", Pure, "the versions, locks and rollbacks of the fake cluster's keys", []string{"tso"}},
 	{"upstream/fake/topology", Pure, "how the fake cluster's key space is cut into regions", wordsAnd()},
 	{"upstream/fake/encode", Pure, "TiDB's stored forms in the writing direction", []string{"event"}},
+	{"sorter", Shell, "rows of many spans from their arrival, in any order, to their reading in one", wordsAnd()},
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
 	{"filter", Pure, "which tables and which DDLs are wanted", wordsAnd()},
@@ -32,13 +33,14 @@ var rooms = []Room{
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
+	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
 	{"internal/mariadb", Kit, "the MariaDB server that tests write to", wordsAnd()},
 }
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"sorter", "ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
+	"ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
 	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
