@@ -52,7 +52,7 @@ type Rule struct {
 
 // Rules lists every rule in the order of its file.
 func Rules() []Rule {
-	return slices.Concat(layerRules(), purityRules(), nameRules(), sizeRules(), conductRules(), textRules())
+	return slices.Concat(layerRules(), purityRules(), nameRules(), sizeRules(), conductRules(), textRules(), symbolRules())
 }
 
 // pass is one rule at work on one module.

@@ -47,6 +47,7 @@ var planned = []string{
 
 // doors are the foreign modules, each with the rooms where its types stop.
 var doors = []Door{
+	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
