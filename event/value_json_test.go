@@ -3,6 +3,8 @@ package event_test
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -140,9 +142,38 @@ func nested(n int) string {
 	return string(out)
 }
 
+// recordedJSON is the short documents of a recording's end state.
+func recordedJSON(f *testing.F) []string {
+	data, err := os.ReadFile("../testdata/golden/05_types_json_vec.expected.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		var l struct{ Row map[string]any }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			f.Fatal(err)
+		}
+		if text, ok := l.Row["j"].(string); ok && len(text) < 1000 {
+			out = append(out, text)
+		}
+	}
+	if len(out) < 10 {
+		f.Fatal("no documents")
+	}
+	return out
+}
+
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`{"b":1,"a":[1,2,{"c":null}],"长":"v","":"empty"}`, `[1,-1,1.0,"x",true,1e100]`, `"str"`} {
 		raw, err := event.ParseJSON(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	for _, text := range recordedJSON(f) {
+		raw, err := event.ParseJSON(text)
 		if err != nil {
 			f.Fatal(err)
 		}
