@@ -17,6 +17,7 @@ import (
 	"github.com/tikv/pd/client/pkg/caller"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/tso"
@@ -73,7 +74,11 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err := c.connectPD(ctx, open); err != nil {
 		return nil, err
 	}
-	if err := c.checkStores(open); err != nil {
+	// A first timestamp proves that PD has a leader.
+	if _, err = c.TS(open); err == nil {
+		err = c.checkStores(open)
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -103,7 +108,22 @@ func (c *Client) Run(ctx context.Context) error {
 // Close releases all connections. Run must have ended.
 func (c *Client) Close() {
 	c.conns.close()
+	found := c.pd.GetServiceDiscovery()
+	urls := found.GetServiceURLs()
 	c.pd.Close()
+	// The PD client does not wait for the goroutine that connects it to the
+	// timestamp service. Where that one looks for connections it now finds closed
+	// ones; what it opened in between is closed here.
+	closed, err := grpc.NewClient("passthrough:///closed", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return // cannot be: the target is a constant
+	}
+	_ = closed.Close()
+	for _, url := range urls {
+		if late, ok := found.GetClientConns().Swap(url, closed); ok {
+			_ = late.(*grpc.ClientConn).Close()
+		}
+	}
 }
 
 // ClusterID is PD's name for the cluster.
@@ -157,6 +177,7 @@ func (c *Client) connectPD(ctx, open context.Context) error {
 	client, err := pd.NewClientWithContext(life, caller.Component("sluice"), c.cfg.endpoints(), c.cfg.TLS.security(),
 		opt.WithForwardingOption(true), // a leader that we cannot reach is reached through a follower
 		opt.WithInitMetricsOption(false),
+		opt.WithEnableRouterClient(false), // batches questions for single regions; we ask for ranges
 		opt.WithCustomTimeoutOption(3*time.Second),
 		opt.WithGRPCDialOptions(grpc.WithKeepaliveParams(keepaliveParams())),
 	)

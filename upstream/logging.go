@@ -14,7 +14,9 @@ import (
 func quietPD(to *slog.Logger) {
 	core := &slogCore{to: to}
 	level := zap.NewAtomicLevelAt(zapcore.InfoLevel)
-	log.ReplaceGlobals(zap.New(core), &log.ZapProperties{Core: core, Level: level})
+	// What is fatal to the PD client ends its goroutine, not our process.
+	fatal := zap.WithFatalHook(zapcore.WriteThenGoexit)
+	log.ReplaceGlobals(zap.New(core, fatal), &log.ZapProperties{Core: core, Level: level})
 }
 
 // slogCore is a zap core that writes to slog, a level lower: what is worth an
