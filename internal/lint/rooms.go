@@ -30,6 +30,7 @@ var rooms = []Room{
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
 	{"filter", Pure, "which tables and which DDLs are wanted", wordsAnd()},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
+	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
@@ -40,7 +41,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"ingest", "schemafeed", "codec", "redo", "redo/record", "sink/mysql", "sink/kafka",
+	"ingest", "schemafeed", "codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
@@ -50,6 +51,7 @@ var doors = []Door{
 	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
+	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql"}, "TiDB's SQL parser"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "PD's client"},
 	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with, to turn it into slog"},

@@ -1,0 +1,264 @@
+package mysql
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// Config says which database to write to, and how.
+type Config struct {
+	Scheme   string // mysql, mysql+ssl, tidb, tidb+ssl
+	User     string
+	Password Secret
+	Host     string
+	Port     int
+
+	// CA, Cert and Key are PEM files. TLS is used if the scheme ends in +ssl or
+	// one of them is set; without CA the system's roots are trusted.
+	CA, Cert, Key string
+
+	// MaxTxnRows bounds the rows of upstream transactions that are put together.
+	// One transaction that has more is still written as one.
+	MaxTxnRows int
+	// MaxTxnBytes bounds their raw bytes likewise.
+	MaxTxnBytes int64
+	// MaxStatementBytes is where a statement of many rows is cut. A row that is
+	// longer makes a statement of its own.
+	MaxStatementBytes int
+
+	DialTimeout  time.Duration // to connect and set the session up
+	ReadTimeout  time.Duration // until a statement on rows answers
+	WriteTimeout time.Duration // until a packet is on the wire
+}
+
+// Default is a config without an address.
+func Default() Config {
+	return Config{
+		Scheme: "mysql",
+		User:   "root",
+		Port:   4000,
+		// Many rows a commit and a statement pay for the round trips, and still
+		// end well within a second, so that the checkpoint moves.
+		MaxTxnRows:        4096,
+		MaxTxnBytes:       8 << 20,
+		MaxStatementBytes: 1 << 20,
+		DialTimeout:       10 * time.Second,
+		ReadTimeout:       2 * time.Minute,
+		WriteTimeout:      2 * time.Minute,
+	}
+}
+
+// schemes are those that this sink answers to.
+var schemes = []string{"mysql", "mysql+ssl", "tidb", "tidb+ssl"}
+
+// Handles tells whether a sink URI's scheme is one of this package's.
+func Handles(scheme string) bool { return slices.Contains(schemes, scheme) }
+
+// A param is one key of a sink URI.
+type param struct {
+	name string
+	set  func(c *Config, value string) error // the error says what is wanted
+}
+
+var params = []param{
+	{"max-txn-row", func(c *Config, v string) error { return setInt(&c.MaxTxnRows, v, 1, 1<<20) }},
+	{"read-timeout", func(c *Config, v string) error { return setDuration(&c.ReadTimeout, v) }},
+	{"safe-mode", func(_ *Config, v string) error {
+		if on, err := strconv.ParseBool(v); err != nil || !on {
+			return errText("true: rows are always written in the way that may be repeated")
+		}
+		return nil
+	}},
+	{"ssl-ca", func(c *Config, v string) error { c.CA = v; return nil }},
+	{"ssl-cert", func(c *Config, v string) error { c.Cert = v; return nil }},
+	{"ssl-key", func(c *Config, v string) error { c.Key = v; return nil }},
+	{"timeout", func(c *Config, v string) error { return setDuration(&c.DialTimeout, v) }},
+	{"write-timeout", func(c *Config, v string) error { return setDuration(&c.WriteTimeout, v) }},
+}
+
+// later are parameters that TiCDC has and this release has not: a URI that
+// names one asks for behaviour that it would not get.
+var later = []string{
+	"async-ddl-timeout", "batch-dml-enable", "cache-prep-stmts", "enable-ddl-ts", "has-vector-type",
+	"max-multi-update-row", "max-multi-update-row-size", "multi-stmt-enable", "tidb-txn-mode", "time-zone",
+	"transaction-atomicity", "where-clause", "worker-count",
+}
+
+type errText string
+
+func (e errText) Error() string { return string(e) }
+
+// ParseURI reads a sink URI: scheme://user:password@host:port/?key=value. The
+// text of the URI stands in no error, since it holds the password.
+func ParseURI(text string) (Config, error) {
+	c := Default()
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.Scheme == "" {
+		return c, cdcerr.SinkURIInvalid.New("the sink URI is no URI: want mysql://user:password@host:port/?key=value, with : / ? # [ ] @ %% in user and password percent-encoded")
+	}
+	if !Handles(u.Scheme) {
+		return c, cdcerr.SinkURIInvalid.New("scheme %q: want one of %s", u.Scheme, strings.Join(schemes, ", "))
+	}
+	c.Scheme, c.Host = u.Scheme, u.Hostname()
+	if name := u.User.Username(); name != "" {
+		c.User = name
+	}
+	if password, ok := u.User.Password(); ok {
+		c.Password = Secret(password)
+	}
+	if p := u.Port(); p != "" {
+		if err := setInt(&c.Port, p, 1, 65535); err != nil {
+			return c, cdcerr.SinkURIInvalid.New("port %q: want %v", p, err)
+		}
+	}
+	if u.Path != "" && u.Path != "/" {
+		return c, cdcerr.SinkURIInvalid.New("path %q: want none, since every table has its database in its name", u.Path)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return c, cdcerr.SinkURIInvalid.New("the parameters after ? cannot be read: want key=value&key=value, percent-encoded")
+	}
+	if err := c.setParams(query); err != nil {
+		return c, err
+	}
+	return c, c.Validate()
+}
+
+func (c *Config) setParams(query url.Values) error {
+	names := make([]string, 0, len(query))
+	for name := range query {
+		names = append(names, name)
+	}
+	slices.Sort(names) // so that the same URI always gives the same error
+	for _, name := range names {
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		switch {
+		case i < 0 && slices.Contains(later, name):
+			return cdcerr.SinkURIInvalid.New("parameter %s is not in this release: remove it", name)
+		case i < 0:
+			return cdcerr.SinkURIInvalid.New("parameter %s is unknown; did you mean %s?", name, nearest(name))
+		case len(query[name]) > 1:
+			return cdcerr.SinkURIInvalid.New("parameter %s stands %d times: want it once", name, len(query[name]))
+		}
+		if err := params[i].set(c, query[name][0]); err != nil {
+			return cdcerr.SinkURIInvalid.New("parameter %s=%s: want %v", name, query[name][0], err)
+		}
+	}
+	return nil
+}
+
+// Validate names the key that cannot be used, and why.
+func (c *Config) Validate() error {
+	switch {
+	case !Handles(c.Scheme):
+		return cdcerr.SinkURIInvalid.New("scheme %q: want one of %s", c.Scheme, strings.Join(schemes, ", "))
+	case c.Host == "":
+		return cdcerr.SinkURIInvalid.New("host: want a name or an address, as in mysql://root@127.0.0.1:3306/")
+	case c.Port < 1 || c.Port > 65535:
+		return cdcerr.SinkURIInvalid.New("port %d: want 1 to 65535", c.Port)
+	case (c.Cert == "") != (c.Key == ""):
+		return cdcerr.SinkURIInvalid.New("ssl-cert and ssl-key: want both or none")
+	case c.MaxTxnRows < 1 || c.MaxTxnBytes < 1 || c.MaxStatementBytes < 1:
+		return cdcerr.SinkURIInvalid.New("max-txn-row, MaxTxnBytes and MaxStatementBytes: want at least 1 each")
+	case c.DialTimeout <= 0 || c.ReadTimeout <= 0 || c.WriteTimeout <= 0:
+		return cdcerr.SinkURIInvalid.New("timeout, read-timeout and write-timeout: want more than 0, or a dead host is waited for without end")
+	}
+	return nil
+}
+
+// Addr is host:port.
+func (c *Config) Addr() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+
+// String is the URI without its password.
+func (c Config) String() string {
+	user := url.PathEscape(c.User)
+	if c.Password != "" {
+		user += ":" + masked
+	}
+	return c.Scheme + "://" + user + "@" + c.Addr() + "/"
+}
+
+// tls is the TLS configuration, nil for a plain connection.
+func (c *Config) tls() (*tls.Config, error) {
+	if !strings.HasSuffix(c.Scheme, "+ssl") && c.CA == "" && c.Cert == "" {
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.Host}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, cdcerr.SinkURIInvalid.Wrap(err, "ssl-ca=%s cannot be read", c.CA)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, cdcerr.SinkURIInvalid.New("ssl-ca=%s holds no certificate in PEM form", c.CA)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, cdcerr.SinkURIInvalid.Wrap(err, "ssl-cert=%s and ssl-key=%s are no pair", c.Cert, c.Key)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
+func setInt(to *int, text string, low, high int) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < low || v > high {
+		return errText("a number from " + strconv.Itoa(low) + " to " + strconv.Itoa(high))
+	}
+	*to = v
+	return nil
+}
+
+func setDuration(to *time.Duration, text string) error {
+	v, err := time.ParseDuration(text)
+	if err != nil || v <= 0 {
+		return errText("a duration above 0, such as 30s or 2m")
+	}
+	*to = v
+	return nil
+}
+
+// nearest is the known parameter that takes the fewest edits to reach.
+func nearest(name string) string {
+	best, least := "", 1<<30
+	for _, p := range params {
+		if d := edits(name, p.name); d < least {
+			best, least = p.name, d
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,62 @@
+package mysql
+
+import (
+	"context"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
+)
+
+// fillRows is how many rows are read before they are written: a page, so that
+// a table of any size passes.
+const fillRows = 2048
+
+// fill copies a table as of the moment at which a DDL brought it back.
+func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Table) error {
+	page := event.Txn{StartTS: d.StartTS, CommitTS: d.FinishedTS}
+	flush := func() error {
+		if len(page.Rows) == 0 {
+			return nil
+		}
+		err := s.Write(ctx, g, []event.Txn{page})
+		page.Rows = nil // what was handed on is not changed again
+		return err
+	}
+	err := s.snapshot.Rows(ctx, t, d.FinishedTS, func(r *event.Row) error {
+		page.Rows = append(page.Rows, r)
+		if len(page.Rows) < fillRows {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		s.log.Info("recovered table filled", "job", d.JobID, "table", t.FullName(), "ts", uint64(d.FinishedTS))
+		return nil
+	}
+	if cdcerr.Of(err) == nil {
+		return cdcerr.SnapshotRead.Wrap(err, "filling %s at %d", t.FullName(), d.FinishedTS)
+	}
+	return err
+}
+
+// inZone runs a statement under the zone that ruled it upstream, and goes back
+// to UTC.
+func (s *Sink) inZone(ctx context.Context, d *event.DDL, z *zone, text string) error {
+	name := z.name
+	if name == "" {
+		_, offset := d.FinishedTS.Time().In(z.location).Zone()
+		name = offsetText(offset)
+	}
+	if err := s.session.exec(ctx, 0, "SET SESSION time_zone = "+quoted(name)); err != nil {
+		return err
+	}
+	err := s.session.exec(ctx, 0, text)
+	if back := s.session.exec(ctx, 0, "SET SESSION time_zone = "+quoted(utc)); back != nil {
+		s.session.lose() // its zone is not known: no row may be written by it
+	}
+	return err
+}

@@ -1,0 +1,240 @@
+package mysql
+
+import (
+	"slices"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/types"
+
+	"github.com/sluice-cdc/sluice/event"
+)
+
+// staysUnique tells whether a unique index is one downstream as well.
+func staysUnique(x *event.Index, d Dialect) bool {
+	return d.Kind == TiDB || !x.Global && x.Condition == ""
+}
+
+// carried tells whether an index is made downstream at all.
+func (d Dialect) carried(x *event.Index) bool {
+	return !slices.ContainsFunc(x.Parts, func(p event.IndexPart) bool { return p.Column < 0 }) || d.hasExpressionIndex()
+}
+
+func (d Dialect) hasExpressionIndex() bool {
+	return d.Kind == TiDB || d.Kind == MySQL && d.atLeast(8, 0, 17)
+}
+
+// constraint rewrites an index, key or constraint in place, and says whether
+// it stays. columns are the definitions of the same statement, for the NOT NULL
+// of a primary key that can be none.
+func (r *rewriter) constraint(c *ast.Constraint, columns []*ast.ColumnDef) (keep bool, err error) {
+	switch c.Tp {
+	case ast.ConstraintCheck:
+		if !r.native() {
+			r.note(FeatureCheck, c.Name)
+		}
+		return r.native(), nil
+	case ast.ConstraintForeignKey:
+		if c.Refer != nil && c.Refer.Table != nil && c.Refer.Table.Schema.O == "" {
+			c.Refer.Table.Schema = ast.NewCIStr(r.after.Schema)
+		}
+		return true, nil
+	case ast.ConstraintFulltext, ast.ConstraintVector, ast.ConstraintColumnar:
+		if !r.native() {
+			r.note(FeatureSpecialIndex, c.Name)
+		}
+		return r.native(), nil
+	}
+	r.nameIndex(c)
+	if r.native() {
+		return true, nil
+	}
+	if slices.ContainsFunc(c.Keys, func(k *ast.IndexPartSpecification) bool { return k.Expr != nil }) && !r.dialect.hasExpressionIndex() {
+		r.note(FeatureExpression, c.Name)
+		return false, nil
+	}
+	r.primaryOnGenerated(c)
+	if c.Option != nil {
+		r.indexOption(c, columns)
+	}
+	return true, nil
+}
+
+// nameIndex gives an index without a name the one that upstream gave it, so
+// that later statements find it.
+func (r *rewriter) nameIndex(c *ast.Constraint) {
+	if c.Name != "" || c.Tp == ast.ConstraintPrimaryKey {
+		return
+	}
+	for i := range r.after.Indexes {
+		x := &r.after.Indexes[i]
+		if x.Primary || len(x.Parts) != len(c.Keys) || r.before != nil && indexNamed(r.before, x.Name) != nil {
+			continue
+		}
+		same := true
+		for n, k := range c.Keys {
+			at := x.Parts[n].Column
+			same = same && k.Column != nil && at >= 0 && sameName(r.after.Columns[at].Name, k.Column.Name.O)
+		}
+		if same {
+			c.Name = x.Name
+			return
+		}
+	}
+}
+
+func indexNamed(t *event.Table, name string) *event.Index {
+	for i := range t.Indexes {
+		if sameName(t.Indexes[i].Name, name) {
+			return &t.Indexes[i]
+		}
+	}
+	return nil
+}
+
+// primaryOnGenerated makes a primary key that MariaDB refuses a unique key.
+func (r *rewriter) primaryOnGenerated(c *ast.Constraint) {
+	if c.Tp != ast.ConstraintPrimaryKey || r.dialect.Kind != MariaDB {
+		return
+	}
+	for _, k := range c.Keys {
+		if k.Column == nil {
+			continue
+		}
+		if i := r.after.Column(k.Column.Name.O); i >= 0 && r.after.Columns[i].Generated != event.NotGenerated {
+			c.Tp, c.Name = ast.ConstraintUniq, generatedKeyName
+			r.note(FeatureGeneratedPK, k.Column.Name.O)
+			return
+		}
+	}
+}
+
+// generatedKeyName is the name of a unique key that stands for a primary key;
+// PRIMARY is no name that an index may be given.
+const generatedKeyName = "primary_key"
+
+// indexOption rewrites what follows an index's columns.
+func (r *rewriter) indexOption(c *ast.Constraint, columns []*ast.ColumnDef) {
+	o := c.Option
+	if o.PrimaryKeyTp != ast.PrimaryKeyTypeDefault {
+		o.PrimaryKeyTp = ast.PrimaryKeyTypeDefault
+		r.note(FeatureHints, "CLUSTERED, NONCLUSTERED")
+	}
+	if o.SplitOpt != nil {
+		o.SplitOpt = nil
+		r.note(FeatureHints, "PRE_SPLIT_REGIONS")
+	}
+	if o.KeyBlockSize != 0 || o.SecondaryEngineAttr != "" || o.ParserName.O != "" || o.Tp != ast.IndexTypeInvalid {
+		o.KeyBlockSize, o.SecondaryEngineAttr, o.ParserName, o.Tp = 0, "", ast.CIStr{}, ast.IndexTypeInvalid
+		r.note(FeatureEngine, "index option")
+	}
+	o.AddColumnarReplicaOnDemand = 0
+	feature := ""
+	if o.Global {
+		feature = FeatureGlobal
+	}
+	if o.Condition != nil {
+		feature = FeaturePartialIndex
+	}
+	if feature != "" {
+		o.Global, o.Condition = false, nil
+		r.note(feature, c.Name)
+		r.makeOrdinary(c, columns)
+	}
+	r.visibility(c)
+}
+
+// makeOrdinary takes the uniqueness off an index.
+func (r *rewriter) makeOrdinary(c *ast.Constraint, columns []*ast.ColumnDef) {
+	if c.Tp == ast.ConstraintPrimaryKey {
+		c.Name = generatedKeyName
+		for _, def := range columns {
+			isKey := slices.ContainsFunc(c.Keys, func(k *ast.IndexPartSpecification) bool {
+				return k.Column != nil && sameName(k.Column.Name.O, def.Name.Name.O)
+			})
+			said := slices.ContainsFunc(def.Options, func(o *ast.ColumnOption) bool { return o.Tp == ast.ColumnOptionNotNull })
+			if isKey && !said {
+				def.Options = append(def.Options, &ast.ColumnOption{Tp: ast.ColumnOptionNotNull})
+			}
+		}
+	}
+	c.Tp = ast.ConstraintIndex
+}
+
+// visibility turns INVISIBLE into the dialect's word, in a statement that
+// follows: as an index option the parser can only print TiDB's.
+func (r *rewriter) visibility(c *ast.Constraint) {
+	if c.Option.Visibility == ast.IndexVisibilityDefault || r.dialect.Kind == MySQL && r.dialect.atLeast(8, 0, 0) {
+		return
+	}
+	hidden := c.Option.Visibility == ast.IndexVisibilityInvisible
+	c.Option.Visibility = ast.IndexVisibilityDefault
+	if hidden {
+		r.note(FeatureInvisible, c.Name)
+		if text := r.visibilityText(c.Name, hidden); text != "" {
+			r.later = append(r.later, text)
+		}
+	}
+}
+
+// visibilityText is the statement that hides or shows an index, empty where
+// the downstream has none.
+func (r *rewriter) visibilityText(index string, hidden bool) string {
+	var word string
+	switch {
+	case r.dialect.Kind == MariaDB && r.dialect.atLeast(10, 6, 0):
+		word = "IGNORED"
+		if !hidden {
+			word = "NOT IGNORED"
+		}
+	case r.native(), r.dialect.Kind == MySQL && r.dialect.atLeast(8, 0, 0):
+		word = "INVISIBLE"
+		if !hidden {
+			word = "VISIBLE"
+		}
+	default:
+		return ""
+	}
+	return "ALTER TABLE " + qualified(r.after.Schema, r.after.Name) + " ALTER INDEX " + ident(index) + " " + word
+}
+
+// indexNode is an index made of the table's info.
+func indexNode(t *event.Table, x *event.Index) (*ast.Constraint, error) {
+	c := &ast.Constraint{Tp: ast.ConstraintIndex, Name: x.Name, Option: &ast.IndexOption{Comment: x.Comment, Global: x.Global}}
+	switch {
+	case x.Primary:
+		c.Tp, c.Name = ast.ConstraintPrimaryKey, ""
+		c.Option.PrimaryKeyTp = ast.PrimaryKeyTypeNonClustered
+		if t.Handle.Kind != event.RowIDHandle {
+			c.Option.PrimaryKeyTp = ast.PrimaryKeyTypeClustered
+		}
+	case x.Unique:
+		c.Tp = ast.ConstraintUniq
+	}
+	if x.Invisible {
+		c.Option.Visibility = ast.IndexVisibilityInvisible
+	}
+	if x.Condition != "" {
+		expr, err := parseExpr(x.Condition)
+		if err != nil {
+			return nil, err
+		}
+		c.Option.Condition = expr
+	}
+	for _, p := range x.Parts {
+		k := &ast.IndexPartSpecification{Length: types.UnspecifiedLength}
+		if p.Length != event.FullLength {
+			k.Length = p.Length
+		}
+		if p.Column >= 0 {
+			k.Column = &ast.ColumnName{Name: ast.NewCIStr(t.Columns[p.Column].Name)}
+		} else {
+			expr, err := parseExpr(p.Expr)
+			if err != nil {
+				return nil, err
+			}
+			k.Expr = expr
+		}
+		c.Keys = append(c.Keys, k)
+	}
+	return c, nil
+}

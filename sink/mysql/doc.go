@@ -1,0 +1,31 @@
+// Package mysql owns the sink that writes to a database which speaks MySQL's
+// protocol: TiDB, MySQL, MariaDB, and others that call themselves one of them.
+//
+//	Write: []event.Txn ─group─▶ merge by row key ─plan─▶ DELETE … ─▶ UPDATE … ─▶ REPLACE … ─▶ COMMIT
+//	DDL:   event.DDL ─▶ job's text, or text from the table info ─parser─▶ AST ─rewrite for the dialect─▶ statements
+//
+// One connection carries everything, in commit order. Several small upstream
+// transactions in a row become one downstream transaction, never a part of one.
+//
+// Rows. Within a downstream transaction the old keys of moved and deleted rows
+// go first and whole rows are REPLACEd after, so that keys which move in a
+// chain or swap never meet. That is also what makes a second delivery end in
+// the same state: whatever row a replayed REPLACE pushes out, because it holds
+// in the downstream's later state what this one held earlier, has an event of
+// its own later in the replay, and that event carries the whole row. Rows of a
+// table without a key are found by all their columns; they may be doubled by a
+// second delivery.
+//
+// DDL. The text is what TiDB's parser prints of the job's statement, under the
+// job's SQL mode; every name is qualified from the tables before and after. What
+// the downstream lacks is rewritten, left out or refused as the table Features
+// says; docs/mysql.md prints that table. Only this package, schema and filter
+// see the parser's types.
+//
+// Promises: P6 (a DDL runs where it is called, once everything before it is
+// written), P8 (a statement that cannot be made, and a value that the downstream
+// cannot hold, stop the changefeed with a code). P1 only as far as the grant's
+// deadline goes: nothing begins to commit after it.
+//
+// Goroutines: those of database/sql's pool, which end in Close.
+package mysql

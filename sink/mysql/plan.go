@@ -1,0 +1,165 @@
+package mysql
+
+import "github.com/sluice-cdc/sluice/event"
+
+// A change is what a downstream transaction does to one row.
+type change struct {
+	table  *event.Table
+	before event.Image // before the first upstream transaction of the group
+	after  event.Image // after the last
+	// between are images that the row had in the meantime. A run that was
+	// interrupted may have left one of them downstream.
+	between []event.Image
+}
+
+// merge sums upstream transactions up to one change a row, in order of first
+// appearance. Within one upstream transaction a row has one change anyway.
+func merge(txns []event.Txn) []change {
+	rows := 0
+	for i := range txns {
+		rows += len(txns[i].Rows)
+	}
+	changes := make([]change, 0, rows)
+	if len(txns) == 1 {
+		for _, r := range txns[0].Rows {
+			changes = append(changes, change{table: r.Table, before: r.Before, after: r.After})
+		}
+		return changes
+	}
+	at := make(map[string]int, rows)
+	for i := range txns {
+		for _, r := range txns[i].Rows {
+			k, seen := at[string(r.Key)]
+			if !seen {
+				at[string(r.Key)] = len(changes)
+				changes = append(changes, change{table: r.Table, before: r.Before, after: r.After})
+				continue
+			}
+			c := &changes[k]
+			if c.after != nil {
+				c.between = append(c.between, c.after)
+			}
+			c.after = r.After
+		}
+	}
+	return changes
+}
+
+// group is how many of the transactions, from the first on, become one
+// downstream transaction: at least one, never a part of one, and no more than
+// one shape of any table.
+func (c *Config) group(txns []event.Txn) int {
+	rows, size := 0, int64(0)
+	shape := map[int64]*event.Table{}
+	for i := range txns {
+		for _, r := range txns[i].Rows {
+			rows++
+			if r.Raw != nil {
+				size += r.Raw.Size()
+			}
+			if known, ok := shape[r.Table.ID]; ok && known != r.Table && i > 0 {
+				return i
+			}
+			shape[r.Table.ID] = r.Table
+		}
+		if i > 0 && (rows > c.MaxTxnRows || size > c.MaxTxnBytes) {
+			return i
+		}
+	}
+	return len(txns)
+}
+
+// A tablePlan is what is done to one table, in this order.
+type tablePlan struct {
+	text    *tableText
+	deletes []event.Image // by key, or by all columns where there is none
+	updates []pair        // of rows without a key only
+	puts    []event.Image // whole rows
+}
+
+type pair struct{ before, after event.Image }
+
+// A plan is the statements of a downstream transaction, still as images: all
+// deletes of all tables, then all updates, then all puts.
+type plan []*tablePlan
+
+func makePlan(changes []change, texts *tableTexts, d Dialect) plan {
+	var out plan
+	at := map[*event.Table]*tablePlan{}
+	for i := range changes {
+		c := &changes[i]
+		p := at[c.table]
+		if p == nil {
+			p = &tablePlan{text: texts.of(c.table, d)}
+			at[c.table] = p
+			out = append(out, p)
+		}
+		if len(c.table.Key) > 0 {
+			p.keyed(c)
+		} else {
+			p.keyless(c)
+		}
+	}
+	return out
+}
+
+// keyed deletes every key that the row had and has no more, and puts the row as
+// it is now. An update that leaves the key alone is a put only: REPLACE takes
+// the old version out, by whichever unique key it finds it.
+func (p *tablePlan) keyed(c *change) {
+	key := c.table.Key
+	drop := func(img event.Image) {
+		if img == nil || c.after != nil && sameCells(key, img, c.after) {
+			return
+		}
+		p.deletes = append(p.deletes, img)
+	}
+	drop(c.before)
+	for i, img := range c.between {
+		if i == 0 && c.before != nil && sameCells(key, img, c.before) {
+			continue
+		}
+		if i > 0 && sameCells(key, img, c.between[i-1]) {
+			continue
+		}
+		drop(img)
+	}
+	if c.after == nil {
+		return
+	}
+	if p.text.unguarded {
+		// Nothing downstream makes the key unique: REPLACE would only insert.
+		p.deletes = append(p.deletes, c.after)
+	}
+	p.puts = append(p.puts, c.after)
+}
+
+// keyless finds rows by all their columns. An update stays one where it can: if
+// it is delivered twice it finds nothing the second time, while a delete and an
+// insert would double the row. A change of a unique column cannot: two rows may
+// swap its values.
+func (p *tablePlan) keyless(c *change) {
+	switch {
+	case c.before == nil && c.after == nil:
+	case c.before == nil:
+		p.puts = append(p.puts, c.after)
+	case c.after == nil:
+		p.deletes = append(p.deletes, c.before)
+	case sameCells(p.text.unique, c.before, c.after):
+		p.updates = append(p.updates, pair{c.before, c.after})
+	default:
+		p.deletes = append(p.deletes, c.before)
+		p.puts = append(p.puts, c.after)
+	}
+}
+
+// sameCells compares two images of a row at some columns, byte by byte: a new
+// case of a letter is a change even where the collation does not see it.
+func sameCells(columns []int, a, b event.Image) bool {
+	for _, i := range columns {
+		if !a[i].Equal(b[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,229 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	gomysql "github.com/go-sql-driver/mysql"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// sqlMode is the session's mode: TiDB's default without all that refuses a
+// value (upstream has judged it already), with zero in an AUTO_INCREMENT
+// column and dates that no calendar has as they are. A space between a function
+// and its parenthesis is TiDB's habit.
+const sqlMode = "ONLY_FULL_GROUP_BY,NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
+
+// utc is a zone that needs no time zone tables.
+const utc = "+00:00"
+
+// A setting is one statement of a session's start.
+type setting struct {
+	sql string
+	// optional settings may name a variable that the server does not have, or
+	// that this user may not set: the server's default is right there.
+	optional bool
+}
+
+func settings(d Dialect) []setting {
+	mode := sqlMode
+	if d.Kind == MariaDB {
+		// A MODIFY to fewer fraction digits rounds in TiDB and MySQL; MariaDB cuts without this.
+		mode += ",TIME_ROUND_FRACTIONAL"
+	}
+	set := []setting{
+		{sql: "SET NAMES utf8mb4 COLLATE utf8mb4_bin"},
+		{sql: "SET SESSION sql_mode = '" + mode + "'"},
+		{sql: "SET SESSION time_zone = '" + utc + "'"},
+		{sql: "SET SESSION foreign_key_checks = 0"},
+		{sql: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", optional: d.Kind == Other},
+	}
+	switch d.Kind {
+	case TiDB:
+		for _, s := range []string{
+			"tidb_txn_mode = 'optimistic'",
+			"allow_auto_random_explicit_insert = 1",
+			"tidb_placement_mode = 'ignore'",
+			"tidb_enable_external_ts_read = OFF",
+			"tidb_cdc_write_source = 1",
+		} {
+			set = append(set, setting{sql: "SET SESSION " + s, optional: true})
+		}
+	case MariaDB:
+		set = append(set,
+			// JSON is text with CHECK (JSON_VALID): documents deeper than 32 levels are not valid to it.
+			setting{sql: "SET SESSION check_constraint_checks = 0", optional: true},
+			setting{sql: "SET SESSION explicit_defaults_for_timestamp = 1", optional: true},
+			setting{sql: "SET SESSION innodb_strict_mode = 0", optional: true})
+	case MySQL:
+		set = append(set,
+			setting{sql: "SET SESSION explicit_defaults_for_timestamp = 1", optional: true},
+			// A hidden key of the downstream's own would give tables a column that upstream has not.
+			setting{sql: "SET SESSION sql_generate_invisible_primary_key = OFF", optional: true},
+			setting{sql: "SET SESSION innodb_strict_mode = 0", optional: true})
+	case Other:
+	}
+	return set
+}
+
+// session is the one connection that a sink writes on. It is opened when it is
+// first needed and again after a failure.
+type session struct {
+	cfg  Config
+	pool *sql.DB
+	conn *sql.Conn // nil: none yet, or lost
+
+	dialect   Dialect
+	maxPacket int // the server's max_allowed_packet
+}
+
+func openSession(cfg Config) (*session, error) {
+	tlsConfig, err := cfg.tls()
+	if err != nil {
+		return nil, err
+	}
+	c := gomysql.NewConfig()
+	c.User, c.Passwd = cfg.User, cfg.Password.Reveal()
+	c.Net, c.Addr, c.TLS = "tcp", cfg.Addr(), tlsConfig
+	c.Timeout, c.WriteTimeout = cfg.DialTimeout, cfg.WriteTimeout
+	// Reads wait as long as their context: an ALTER may take hours.
+	c.ReadTimeout = 0
+	c.MaxAllowedPacket = 1 << 30      // statements are cut to the server's own limit here
+	c.Logger = new(gomysql.NopLogger) // what goes wrong is in the errors
+	connector, err := gomysql.NewConnector(c)
+	if err != nil {
+		return nil, cdcerr.SinkURIInvalid.Wrap(err, "%s", cfg)
+	}
+	pool := sql.OpenDB(connector)
+	// One for writing; a second only while a lost one is being given back.
+	pool.SetMaxOpenConns(2)
+	return &session{cfg: cfg, pool: pool}, nil
+}
+
+// use returns the connection, set up for writing.
+func (s *session) use(ctx context.Context) (*sql.Conn, error) {
+	if s.conn != nil {
+		return s.conn, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
+	defer cancel()
+	conn, err := s.pool.Conn(ctx)
+	if err != nil {
+		return nil, s.unreachable(ctx, err)
+	}
+	if err := s.setUp(ctx, conn); err != nil {
+		discard(conn)
+		return nil, s.unreachable(ctx, err)
+	}
+	s.conn = conn
+	return conn, nil
+}
+
+func (s *session) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v", s.cfg.DialTimeout)
+	}
+	return cdcerr.MySQLConnection.Wrap(err, "%s", s.cfg)
+}
+
+func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
+	var version, comment string
+	err := conn.QueryRowContext(ctx, "SELECT @@version, @@version_comment, @@max_allowed_packet").Scan(&version, &comment, &s.maxPacket)
+	if err != nil {
+		return fmt.Errorf("asking for the server's version: %w", err)
+	}
+	s.dialect = Detect(version, comment)
+	for _, set := range settings(s.dialect) {
+		if _, err := conn.ExecContext(ctx, set.sql); err != nil && !(set.optional && isServerError(err)) {
+			return fmt.Errorf("%s: %w", set.sql, err)
+		}
+	}
+	return nil
+}
+
+// lose gives the connection up: what state it is in is not known.
+func (s *session) lose() {
+	if s.conn != nil {
+		discard(s.conn)
+		s.conn = nil
+	}
+}
+
+// discard closes a connection instead of giving it back to the pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = conn.Close()
+}
+
+func (s *session) close() error {
+	s.lose()
+	return s.pool.Close()
+}
+
+// exec runs a statement on the session, waiting for its answer for at most wait.
+func (s *session) exec(ctx context.Context, wait time.Duration, text string) error {
+	conn, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	_, err = conn.ExecContext(ctx, text)
+	return err
+}
+
+// serverError is the error that the server itself sent, nil for all others.
+func serverError(err error) *gomysql.MySQLError {
+	var e *gomysql.MySQLError
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+func isServerError(err error) bool { return serverError(err) != nil }
+
+// Error numbers of MySQL, TiDB and MariaDB that this package tells apart.
+const (
+	errDBExists         = 1007
+	errDBNotExists      = 1008
+	errUnknownDB        = 1049
+	errTableExists      = 1050
+	errUnknownTable     = 1051
+	errUnknownColumn    = 1054
+	errDuplicateColumn  = 1060
+	errDuplicateKeyName = 1061
+	errMultiplePrimary  = 1068
+	errCantDrop         = 1091
+	errNoSuchTable      = 1146
+	errKeyNotExists     = 1176
+	errLockWait         = 1205
+	errDeadlock         = 1213
+	errUnknownZone      = 1298
+	errDropPartition    = 1507
+	errSamePartition    = 1517
+	errDuplicateIndex   = 1831
+	errDuplicateCheck   = 1826 // and foreign key names
+)
+
+// connectionLost tells whether an error leaves the connection useless, so that
+// what ran on it may or may not have happened.
+func connectionLost(err error) bool {
+	if err == nil || isServerError(err) {
+		return false
+	}
+	var netErr net.Error
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, gomysql.ErrInvalidConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

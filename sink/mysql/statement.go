@@ -1,0 +1,282 @@
+package mysql
+
+import (
+	"slices"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+)
+
+// tableText is what statements on a table have in common.
+type tableText struct {
+	table   *event.Table
+	name    string // qualified
+	written []int  // columns that a statement sets: all but generated ones
+	matched []int  // columns that find a row: the key, or all that a statement can compare
+	unique  []int  // columns of any unique index
+	put     string // REPLACE INTO … VALUES
+	drop    string // DELETE FROM … WHERE
+	keyed   bool
+	// unguarded: the key's index is not unique downstream.
+	unguarded bool
+}
+
+// tableTexts remembers the texts of the tables that were written to. Tables are
+// never changed, so the pointer is the version.
+type tableTexts struct {
+	byTable map[*event.Table]*tableText
+}
+
+// textsMax bounds what is remembered. A schema of more tables is made anew now
+// and then, at a few microseconds a table.
+const textsMax = 4096
+
+func (t *tableTexts) of(table *event.Table, d Dialect) *tableText {
+	if text, ok := t.byTable[table]; ok {
+		return text
+	}
+	if t.byTable == nil || len(t.byTable) >= textsMax {
+		t.byTable = make(map[*event.Table]*tableText)
+	}
+	text := newTableText(table, d)
+	t.byTable[table] = text
+	return text
+}
+
+func newTableText(t *event.Table, d Dialect) *tableText {
+	out := &tableText{table: t, name: qualified(t.Schema, t.Name), keyed: len(t.Key) > 0}
+	for i := range t.Columns {
+		if t.Columns[i].Generated == event.NotGenerated {
+			out.written = append(out.written, i)
+		}
+	}
+	out.matched = t.Key
+	if !out.keyed {
+		for i := range t.Columns {
+			// A generated column says nothing that the others do not say.
+			if t.Columns[i].Generated == event.NotGenerated {
+				out.matched = append(out.matched, i)
+			}
+		}
+	}
+	for _, x := range t.Indexes {
+		if !x.Unique {
+			continue
+		}
+		for _, p := range x.Parts {
+			if p.Column >= 0 && t.Columns[p.Column].Generated != event.Virtual && !slices.Contains(out.unique, p.Column) {
+				out.unique = append(out.unique, p.Column)
+			}
+		}
+	}
+	out.unguarded = out.keyed && !keyIsUnique(t, d)
+	put := append([]byte("REPLACE INTO "), out.name...)
+	put = append(put, " ("...)
+	for n, i := range out.written {
+		if n > 0 {
+			put = append(put, ',')
+		}
+		put = appendIdent(put, t.Columns[i].Name)
+	}
+	out.put = string(append(put, ") VALUES "...))
+	out.drop = "DELETE FROM " + out.name + " WHERE "
+	return out
+}
+
+// keyIsUnique tells whether the downstream has a unique index over the table's
+// key: one that the dialect had to make an ordinary index has not.
+func keyIsUnique(t *event.Table, d Dialect) bool {
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if !x.Unique || !staysUnique(x, d) || len(x.Parts) > len(t.Key) {
+			continue
+		}
+		inKey := func(p event.IndexPart) bool { return slices.Contains(t.Key, p.Column) }
+		if !slices.ContainsFunc(x.Parts, func(p event.IndexPart) bool { return !inKey(p) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// A writer cuts a plan into statements and hands them on one by one.
+type writer struct {
+	dialect Dialect
+	target  int // bytes at which a statement of many rows is cut
+	max     int // bytes that the server takes
+	run     func(text string) error
+
+	buf []byte
+}
+
+// batchRows bounds the rows of one statement: parsers' memory grows with each.
+const batchRows = 2048
+
+// plan runs the statements of a plan.
+func (w *writer) plan(p plan) error {
+	for _, t := range p {
+		var err error
+		if t.text.keyed {
+			err = w.batches(t.text, t.text.drop+keyList(t.text), ")", t.deletes, w.appendKey)
+		} else {
+			err = w.singles(t.text, t.deletes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, t := range p {
+		for _, u := range t.updates {
+			if err := w.update(t.text, u); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range p {
+		if err := w.batches(t.text, t.text.put, "", t.puts, w.appendRow); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyList is "(`a`,`b`) IN (" or "`a` IN (".
+func keyList(t *tableText) string {
+	var out []byte
+	if len(t.matched) > 1 {
+		out = append(out, '(')
+	}
+	for n, i := range t.matched {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = appendIdent(out, t.table.Columns[i].Name)
+	}
+	if len(t.matched) > 1 {
+		out = append(out, ')')
+	}
+	return string(append(out, " IN ("...))
+}
+
+// batches runs head, rows with commas between, tail, as often as the limits ask.
+func (w *writer) batches(t *tableText, head, tail string, rows []event.Image, appendOne func([]byte, *tableText, event.Image) ([]byte, error)) error {
+	w.buf = w.buf[:0]
+	inBatch := 0
+	flush := func(text []byte) error {
+		inBatch = 0
+		return w.send(t, append(text, tail...))
+	}
+	for _, row := range rows {
+		start := len(w.buf)
+		if inBatch == 0 {
+			w.buf = append(w.buf[:0], head...)
+		} else {
+			w.buf = append(w.buf, ',')
+		}
+		var err error
+		if w.buf, err = appendOne(w.buf, t, row); err != nil {
+			return err
+		}
+		limit := min(w.target, w.max)
+		if inBatch > 0 && len(w.buf)+len(tail) > limit {
+			// One too many: what was there before it goes out, it begins the next.
+			row := slices.Clone(w.buf[start+1:])
+			if err := flush(w.buf[:start]); err != nil {
+				return err
+			}
+			w.buf = append(append(w.buf[:0], head...), row...)
+		}
+		inBatch++
+		if inBatch >= batchRows || len(w.buf) >= limit {
+			if err := flush(w.buf); err != nil {
+				return err
+			}
+		}
+	}
+	if inBatch == 0 {
+		return nil
+	}
+	return flush(w.buf)
+}
+
+func (w *writer) appendKey(dst []byte, t *tableText, row event.Image) ([]byte, error) {
+	if len(t.matched) == 1 {
+		return w.appendCells(dst, t, t.matched, row)
+	}
+	dst, err := w.appendCells(append(dst, '('), t, t.matched, row)
+	return append(dst, ')'), err
+}
+
+func (w *writer) appendRow(dst []byte, t *tableText, row event.Image) ([]byte, error) {
+	dst, err := w.appendCells(append(dst, '('), t, t.written, row)
+	return append(dst, ')'), err
+}
+
+func (w *writer) appendCells(dst []byte, t *tableText, columns []int, row event.Image) ([]byte, error) {
+	var err error
+	for n, i := range columns {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendLiteral(dst, row[i], t.table, &t.table.Columns[i], w.dialect); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// singles deletes rows of a table without a key, one statement each: among
+// equal rows it takes one.
+func (w *writer) singles(t *tableText, rows []event.Image) error {
+	for _, row := range rows {
+		text, err := w.appendAll(append(w.buf[:0], t.drop...), t, row)
+		if err != nil {
+			return err
+		}
+		if err := w.send(t, append(text, " LIMIT 1"...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) update(t *tableText, u pair) error {
+	text := append(w.buf[:0], "UPDATE "...)
+	text = append(append(text, t.name...), " SET "...)
+	var err error
+	for n, i := range t.written {
+		if n > 0 {
+			text = append(text, ',')
+		}
+		c := &t.table.Columns[i]
+		text = append(appendIdent(text, c.Name), '=')
+		if text, err = appendLiteral(text, u.after[i], t.table, c, w.dialect); err != nil {
+			return err
+		}
+	}
+	if text, err = w.appendAll(append(text, " WHERE "...), t, u.before); err != nil {
+		return err
+	}
+	return w.send(t, append(text, " LIMIT 1"...))
+}
+
+func (w *writer) appendAll(dst []byte, t *tableText, row event.Image) ([]byte, error) {
+	var err error
+	for n, i := range t.matched {
+		if n > 0 {
+			dst = append(dst, " AND "...)
+		}
+		if dst, err = appendMatch(dst, row[i], t.table, &t.table.Columns[i], w.dialect); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (w *writer) send(t *tableText, text []byte) error {
+	w.buf = text
+	if len(text) > w.max {
+		return cdcerr.MySQLTxn.New("%s: a row needs a statement of %d bytes, the downstream takes %d: raise its max_allowed_packet", t.table.FullName(), len(text), w.max)
+	}
+	return w.run(string(text))
+}
