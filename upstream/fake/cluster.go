@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
@@ -51,6 +52,7 @@ type Cluster struct {
 	bulkEnd     tso.TS
 
 	hazards    hazards
+	replaying  atomic.Bool
 	subscribed chan struct{} // closed when the first scan of a subscriber is over
 	released   chan struct{} // closed by Go
 	release    sync.Once

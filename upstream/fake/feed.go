@@ -162,6 +162,7 @@ func (c *Cluster) receive(ctx context.Context, stream grpc.ServerStream, cn *con
 			c.deregister(cn, req)
 		case *cdcpb.ChangeDataRequest_NotifyTxnStatus_:
 		default:
+			c.hazards.meet(ctx, c, req.RegionId)
 			if fault := c.register(cn, req); fault != nil {
 				cn.tell(errorEvent(req.RequestId, req.RegionId, fault))
 			}

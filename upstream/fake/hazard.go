@@ -16,9 +16,11 @@ import (
 const (
 	repeatOdds  = 12 // after a change, an open lock is written again
 	unknownOdds = 40 // after a change, a lock-only commit shows as an empty row
+	meetOdds    = 2  // a registration waits for a lock in its range
 	lateOdds    = 3  // a scan starts late
 	slowOdds    = 4  // a scan rests between two chunks
 	restMax     = 5 * time.Millisecond
+	restStep    = 200 * time.Microsecond
 	// scanChunkHazard is the size of a scan's chunks then: small, so that live
 	// rows come between them.
 	scanChunkHazard = 1 << 10
@@ -93,19 +95,78 @@ func (h *hazards) after(c *Cluster, ch *mvcc.Change) {
 	}
 }
 
-// rest lets a scan wait a little, one time in so many, while live rows pass.
-func (h *hazards) rest(ctx context.Context, odds int) {
-	if !h.one(odds) {
+// meet lets a registration wait a little for a lock to appear in its range, so
+// that it falls between the two phases of a transaction. Only a running replay
+// makes locks.
+func (h *hazards) meet(ctx context.Context, c *Cluster, region uint64) {
+	if !c.replaying.Load() || !h.one(meetOdds) {
 		return
 	}
+	h.until(ctx, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		r := c.regions.ByID(region)
+		return r == nil || c.lockedLocked(r.RawStart, r.RawEnd)
+	})
+}
+
+// snapshot takes the snapshot of a scan. If a lock is open in the range, then
+// by the toss of a coin
+//
+//   - it is taken at once, and the scan rests until the lock is gone: the live
+//     COMMIT comes before the PREWRITE of the scan;
+//   - it is taken only when the lock is gone: the live COMMIT comes, and its
+//     PREWRITE never does, because the scan has it as COMMITTED.
+//
+// ok is false when the subscription has ended.
+func (h *hazards) snapshot(ctx context.Context, c *Cluster, sub *subscription) (snapshot mvcc.Snapshot, ok bool) {
+	h.rest(ctx, lateOdds)
+	take := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		snapshot, ok = c.store.Snapshot(), !sub.dead
+		return !ok || h.rng == nil || !c.lockedLocked(sub.start, sub.end)
+	}
+	if take() {
+		return snapshot, ok
+	}
+	first, had := snapshot, ok
+	h.until(ctx, take)
+	if h.one(2) {
+		return first, had && ok
+	}
+	return snapshot, ok
+}
+
+func (c *Cluster) lockedLocked(start, end []byte) bool {
+	_, locked := c.store.MinLock(start, end)
+	return locked
+}
+
+// rest lets a scan wait a little, one time in so many, while live rows pass.
+func (h *hazards) rest(ctx context.Context, odds int) {
+	if h.one(odds) {
+		h.until(ctx, func() bool { return false })
+	}
+}
+
+// until waits for done, but only for a short while.
+func (h *hazards) until(ctx context.Context, done func() bool) {
 	h.mu.Lock()
 	pause := time.Duration(h.rng.Int64N(int64(restMax)))
 	h.mu.Unlock()
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	timeout := time.NewTimer(pause)
+	defer timeout.Stop()
+	again := time.NewTicker(restStep)
+	defer again.Stop()
+	for !done() {
+		select {
+		case <-again.C:
+		case <-timeout.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -191,17 +191,17 @@ func eachLine(path string, fn func(n int, text []byte) error) error {
 	in := bufio.NewScanner(z)
 	in.Buffer(make([]byte, 1<<20), longestLine)
 	n := 0
-	for in.Scan() {
+	var bad error
+	for bad == nil && in.Scan() {
 		n++
-		if err := fn(n, in.Bytes()); err != nil {
-			return cdcerr.RecordingInvalid.Wrap(err, "%s line %d", path, n)
-		}
+		bad = fn(n, in.Bytes())
 	}
+	// A file that breaks off leaves half a line: say the one, not the other.
 	if err := in.Err(); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = fmt.Errorf("the file ends in mid-stream: %w", err)
 		}
-		return cdcerr.RecordingInvalid.Wrap(err, "%s after line %d", path, n)
+		return cdcerr.RecordingInvalid.Wrap(err, "%s near line %d", path, n)
 	}
-	return nil
+	return cdcerr.RecordingInvalid.Wrap(bad, "%s line %d", path, n)
 }

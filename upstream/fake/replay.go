@@ -90,9 +90,11 @@ func (c *Cluster) replay(ctx context.Context) error {
 		if c.cfg.Speed > 0 {
 			c.clock.Start(c.cfg.Speed)
 		}
+		c.replaying.Store(true)
 		if err := c.steps(ctx, &c.cfg.Recording.plan); err != nil {
 			return err
 		}
+		c.replaying.Store(false)
 	}
 	if c.cfg.Bulk != nil {
 		if err := c.bulk(ctx); err != nil {

@@ -41,14 +41,10 @@ func (c *Cluster) scans(ctx context.Context, cn *conn) error {
 //     registration and the snapshot has it as COMMITTED),
 //   - anything between registration and snapshot comes twice.
 func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
-	c.hazards.rest(ctx, lateOdds)
-	c.mu.Lock()
-	if sub.dead {
-		c.mu.Unlock()
+	snapshot, ok := c.hazards.snapshot(ctx, c, sub)
+	if !ok {
 		return nil
 	}
-	snapshot := c.store.Snapshot()
-	c.mu.Unlock()
 	var rows []*cdcpb.Event_Row
 	var size int64
 	var failed error

@@ -402,6 +402,9 @@ func (w *watcher) commit(sub *watched, k changeKey, row *cdcpb.Event_Row) error 
 }
 
 func (w *watcher) emit(sub *watched, row *cdcpb.Event_Row, value, old []byte) error {
+	if tso.TS(row.CommitTs) <= w.from {
+		return nil // live, but from before the start-ts
+	}
 	if tso.TS(row.CommitTs) <= sub.resolved {
 		return fmt.Errorf("commit-ts at or below the resolved-ts %d", sub.resolved)
 	}
