@@ -80,7 +80,9 @@ func selectText(c *event.Column) string {
 		return "CONCAT('x', LOWER(HEX(CAST(" + name + " AS BINARY))))"
 	case c.Type == event.TypeFloat:
 		return name + "+0e0"
-	case c.Flag&event.FlagZerofill != 0 && c.Type != event.TypeYear && c.ValueKind() != event.Float:
+	case c.Type == event.TypeYear:
+		return "CONCAT(" + name + ")" // the driver makes a number of a YEAR
+	case c.Flag&event.FlagZerofill != 0 && c.ValueKind() != event.Float:
 		return name + "+0"
 	}
 	return name
