@@ -56,8 +56,21 @@ type bulkEvent struct {
 }
 
 type bulkRegion struct {
-	key       []byte // its first row
+	key       []byte // of its first row
+	last      []byte // of the row that was made last
+	bound     []byte // of the next region's first row, nil for none
 	next, end int    // rows still to make
+}
+
+// row makes the region's next row.
+func (r *bulkRegion) row(b *Bulk) (key, value []byte, err error) {
+	key, value = b.Row(r.next)
+	if bytes.Compare(key, r.last) <= 0 || (r.bound != nil && bytes.Compare(key, r.bound) >= 0) {
+		return nil, nil, cdcerr.InvalidArgument.New("Bulk.Row: the key of row %d, %X, is not between those before and after", r.next, key)
+	}
+	r.last = key
+	r.next++
+	return key, value, nil
 }
 
 // loadBulk cuts the regions and makes the events.
@@ -82,6 +95,7 @@ func (c *Cluster) loadBulk() error {
 		regions[i] = r
 		c.cutTable(r.key)
 		if i > 0 {
+			regions[i-1].bound = r.key
 			c.regions.Split(r.key)
 		}
 	}
@@ -115,9 +129,9 @@ func (b *Bulk) event(r *bulkRegion, perTxn int, start tso.TS) (*bulkEvent, int, 
 	for r.next < r.end && size < eventBytes {
 		var commits []*cdcpb.Event_Row
 		for range min(perTxn, r.end-r.next) {
-			key, value := b.Row(r.next)
-			if bytes.Compare(key, ev.last) <= 0 {
-				return nil, 0, cdcerr.InvalidArgument.New("Bulk.Row: key %d, %X, is not above the one before", r.next, key)
+			key, value, err := r.row(b)
+			if err != nil {
+				return nil, 0, err
 			}
 			pre := mvcc.Change{Kind: mvcc.Prewrite, Op: mvcc.Put, Key: key, Value: value, StartTS: start}
 			done := mvcc.Change{Kind: mvcc.Commit, Op: mvcc.Put, Key: key, StartTS: start, CommitTS: start + 1}
@@ -132,7 +146,6 @@ func (b *Bulk) event(r *bulkRegion, perTxn int, start tso.TS) (*bulkEvent, int, 
 				ev.first = key
 			}
 			ev.last = key
-			r.next++
 			rows++
 		}
 		entries.Entries = append(entries.Entries, commits...)

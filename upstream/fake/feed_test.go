@@ -22,7 +22,7 @@ import (
 
 // feed is one stream to one store, read row by row.
 type feed struct {
-	t      *testing.T
+	t      testing.TB
 	cl     *client
 	stream cdcpb.ChangeData_EventFeedV2Client
 	queue  []string
@@ -31,7 +31,7 @@ type feed struct {
 
 const multiplexed = "stream-multiplexing"
 
-func openFeed(t *testing.T, cl *client, store uint64, features string) *feed {
+func openFeed(t testing.TB, cl *client, store uint64, features string) *feed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -176,7 +176,7 @@ func calm(t *testing.T) (*fake.Cluster, *client) {
 }
 
 // regionOf finds the region of a raw key.
-func (cl *client) regionOf(t *testing.T, key string) *pdpb.Region {
+func (cl *client) regionOf(t testing.TB, key string) *pdpb.Region {
 	t.Helper()
 	resp, err := cl.pd.GetRegion(within(t, 10*time.Second), &pdpb.GetRegionRequest{
 		Header: cl.header(), RegionKey: []byte(span.EncodeKey([]byte(key))),
@@ -197,7 +197,7 @@ func (cl *client) subscribed(t *testing.T, key string) *feed {
 	return f
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

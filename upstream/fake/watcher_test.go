@@ -25,7 +25,7 @@ import (
 )
 
 // run starts a cluster and serves it until the test ends.
-func run(t *testing.T, cfg fake.Config) *fake.Cluster {
+func run(t testing.TB, cfg fake.Config) *fake.Cluster {
 	t.Helper()
 	c, err := fake.Start(cfg)
 	if err != nil {
@@ -43,7 +43,7 @@ func run(t *testing.T, cfg fake.Config) *fake.Cluster {
 	return c
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
+func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
@@ -63,7 +63,7 @@ func dial(addr string) (*grpc.ClientConn, error) {
 		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(8<<20))
 }
 
-func newClient(t *testing.T, c *fake.Cluster) *client {
+func newClient(t testing.TB, c *fake.Cluster) *client {
 	t.Helper()
 	cl := &client{cluster: c, conns: map[uint64]*grpc.ClientConn{}}
 	t.Cleanup(func() {
