@@ -30,8 +30,8 @@ func ParseMetaKey(raw []byte) (k MetaKey, ok bool) {
 	if err != nil || len(rest) < 8 || binary.BigEndian.Uint64(rest) != hashFlag {
 		return k, false
 	}
-	field, _, err := span.CutKey(rest[8:])
-	if err != nil {
+	field, rest, err := span.CutKey(rest[8:])
+	if err != nil || len(rest) != 0 {
 		return k, false
 	}
 	if string(hash) == "DBs" {
@@ -52,6 +52,10 @@ func DatabasesRange() (start, end []byte) { return hashRange("DBs", "DB:") }
 func TablesRange(schemaID int64) (start, end []byte) {
 	return hashRange("DB:"+strconv.FormatInt(schemaID, 10), "Table:")
 }
+
+// AllTablesRange is the raw key range of the tables of all databases, and of
+// the counters among them.
+func AllTablesRange() (start, end []byte) { return []byte("mDB:"), []byte("mDB;") }
 
 // hashRange covers the fields that begin with prefix, which is shorter than a
 // memcomparable group and so stands at the front of its bytes as it is.

@@ -167,10 +167,23 @@ func (s *Store) Step(row JobRow) error {
 	if row.Job == nil {
 		return cdcerr.Bug("job row at %d without a job", row.CommitTS)
 	}
-	if row.CommitTS > s.seen {
+	if row.CommitTS > s.seen && telling(&row) {
 		s.buffer = append(s.buffer, row)
 	}
 	return nil
+}
+
+// telling tells whether observe has a use for the row, and frees what of it
+// observe has no use for: a changefeed that is resumed after days gets the rows
+// of all DDLs of those days before the first resolved-ts.
+func telling(row *JobRow) bool {
+	j := row.Job
+	switch {
+	case row.Delete, row.History && !creates(j.Type), j.State == StateRollbackDone, j.State == StateCancelled:
+		row.Job = &Job{ID: j.ID, Type: j.Type, State: j.State}
+		return true
+	}
+	return row.History || j.State == StateDone || switched(j)
 }
 
 // Resolve says that every job row at or below ts has been given to Step.
@@ -190,6 +203,9 @@ func (s *Store) Resolve(ts tso.TS) error {
 	s.buffer = slices.Delete(s.buffer, 0, n)
 	return s.advance()
 }
+
+// Buffered is how many job rows wait for Resolve.
+func (s *Store) Buffered() int { return len(s.buffer) }
 
 // Answer gives the tables that a Read asked for.
 func (s *Store) Answer(r Read, tables []*TableInfo) error {
