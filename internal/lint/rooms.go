@@ -29,6 +29,7 @@ var rooms = []Room{
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
 	{"filter", Pure, "which tables and which DDLs are wanted", wordsAnd()},
+	{"schemafeed", Shell, "the schema of one changefeed: its snapshot, its DDLs, its tables by timestamp", wordsAnd("mount", "schema", "upstream")},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
@@ -41,7 +42,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"ingest", "schemafeed", "codec", "redo", "redo/record", "sink/kafka",
+	"ingest", "codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
