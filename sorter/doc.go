@@ -15,8 +15,8 @@
 //
 // Memory is counted in bytes of rows. Over its quota a sorter makes Add wait, but
 // only while its reader can still free something without any further Add: while
-// an unforgotten row stands at or below what the reader called Readable. With
-// nothing left to free Add always gets in, whatever the quota, since only more
+// an unforgotten row stands at or below both Resolved and what the reader called
+// Readable. With nothing left to free Add always gets in, whatever the quota, since only more
 // input can then complete what is held: a transaction larger than the quota, or
 // a span that lags behind the others. An Add without rows never waits.
 //

@@ -149,8 +149,9 @@ func (m *Memory) admit(ctx context.Context, size int64) error {
 
 // canFreeLocked tells whether the reader can give anything up as things stand.
 func (m *Memory) canFreeLocked() bool {
+	bound := min(m.readable, m.resolvedLocked())
 	for in := range m.holding {
-		if in.closed.first() <= m.readable {
+		if in.closed.first() <= bound {
 			return true
 		}
 	}

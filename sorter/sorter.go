@@ -24,7 +24,7 @@ type Sorter interface {
 	// span, is a broken belief.
 	Fetch(lower, upper tso.TS, of ...span.Span) (Iterator, error)
 	// Readable says that the reader will read and forget everything at or below
-	// upto without waiting for any further Add.
+	// upto that is resolved, without waiting for any further Add.
 	Readable(upto tso.TS)
 	// Forget gives up all rows at or below upto and frees what they cost.
 	Forget(upto tso.TS)

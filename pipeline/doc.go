@@ -1,0 +1,34 @@
+// Package pipeline owns one changefeed's stages on one capture, from the
+// upstream's streams to the downstream's transactions.
+//
+//	                     Schema (DDLs, table versions, resolved-ts)   Gate
+//	                        │                                          │
+//	Upstream ─Subscribe─▶ ingest ─▶ sorter ─▶ reader ──────queue─────▶ writer ─▶ sink
+//	          one a table            rows in   mount, filter,  bounded  Write, DDL,
+//	                                 order     cut into batches         Checkpoint
+//
+// The reader goes from one bound to the next: the least of the spans'
+// resolved-ts, the schema's resolved-ts, the gate, the target-ts, and the
+// switch-ts of the next DDL. Rows of all spans up to the bound are merged in
+// commit order, each decoded by the schema in force at its commit-ts. A DDL at T
+// stands in the queue after every row at or below T and before any above, and
+// the queue is worked off by one goroutine: that is P6. Physical ids that a DDL
+// brings are followed from T on, before anything above T is read, and hold the
+// bound at T until their first resolved-ts.
+//
+// The writer moves the checkpoint to a bound once everything at or below it is
+// downstream: rows and DDLs. It never goes back, and never passes the
+// resolved-ts (P3). Nothing above the gate is read, so nothing above it is
+// written (P5).
+//
+// What no row event can be right about stops the pipeline with a code: a
+// rename into scope, a table that loses or gains its key (P8). Rows whose
+// physical id no schema knows at their commit-ts are dropped and counted: TiDB
+// fills new partitions with such rows before they are anybody's.
+//
+// Memory: the sorter's quota bounds what waits for the reader and for the
+// writer, who forgets rows as they are written; the queue holds views of it.
+//
+// Goroutines, all in one errgroup whose end is Run's: the reader, the writer,
+// and one for each subscription. Everything wakes by event; there is no timer.
+package pipeline

@@ -1,0 +1,222 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream"
+)
+
+// Upstream gives the changes of a span; *upstream.Client is one.
+type Upstream interface {
+	Subscribe(ctx context.Context, s upstream.Subscription, out func(upstream.Batch) error) error
+}
+
+// Schema gives the tables and the DDLs; *schemafeed.Feed is one.
+type Schema interface {
+	// Resolved is up to where all DDLs and table versions are known.
+	Resolved() tso.TS
+	// Advanced gets a token, or is closed, when Resolved has risen.
+	Advanced() <-chan struct{}
+	// DDLs takes those with SwitchTS <= upto, in order; each is given once.
+	DDLs(upto tso.TS) []*event.DDL
+	// TableAt is the table by which a row of this commit-ts is decoded.
+	TableAt(physicalID int64, commitTS tso.TS) (*event.Table, bool)
+	// Tables are all tables just after ts.
+	Tables(ts tso.TS) []*event.Table
+	// Forget drops what no row above below needs.
+	Forget(below tso.TS)
+}
+
+// Gate holds rows back until something else has happened to them (P5).
+type Gate interface {
+	// Limit is up to where rows may be written. It never falls.
+	Limit() tso.TS
+	// Moved gets a token, or is closed, when Limit has risen.
+	Moved() <-chan struct{}
+}
+
+// openGate is the gate of a changefeed that has none.
+type openGate struct{}
+
+func (openGate) Limit() tso.TS          { return tso.Max }
+func (openGate) Moved() <-chan struct{} { return nil }
+
+// Config is one changefeed. Zero sizes and nil values stand for Default's.
+type Config struct {
+	Changefeed string
+	// StartTS is the checkpoint to go on from: rows above it, DDLs from it on.
+	StartTS tso.TS
+	// TargetTS ends the changefeed once everything up to it is downstream; 0 never.
+	TargetTS tso.TS
+	Filter   *filter.Filter
+	// ForceReplicate takes tables without a key too.
+	ForceReplicate bool
+	// FilterLoop leaves out rows that another changefeed wrote upstream.
+	FilterLoop bool
+
+	// MemoryQuota bounds the rows between upstream and sink, in bytes.
+	MemoryQuota int64
+	// BatchRows and BatchBytes end a batch at the next transaction.
+	BatchRows  int
+	BatchBytes int64
+
+	Gate     Gate
+	Grant    func() sink.Grant // the leave to write as it stands when a write begins
+	Recorder *Recorder
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Default is a changefeed of every table, without start.
+func Default() Config {
+	return Config{
+		MemoryQuota: 512 << 20,
+		// A batch is what the sink gets at once. 2,048 rows of 200 bytes are a few
+		// milliseconds of work for any sink, far more than what a hand-over costs.
+		BatchRows:  2048,
+		BatchBytes: 1 << 20,
+		Gate:       openGate{},
+		Grant:      func() sink.Grant { return sink.Grant{} },
+		Log:        slog.New(slog.DiscardHandler),
+		Now:        time.Now,
+	}
+}
+
+func (c Config) orDefault() Config {
+	d := Default()
+	if c.MemoryQuota == 0 {
+		c.MemoryQuota = d.MemoryQuota
+	}
+	if c.BatchRows == 0 {
+		c.BatchRows = d.BatchRows
+	}
+	if c.BatchBytes == 0 {
+		c.BatchBytes = d.BatchBytes
+	}
+	if c.Gate == nil {
+		c.Gate = d.Gate
+	}
+	if c.Grant == nil {
+		c.Grant = d.Grant
+	}
+	if c.Log == nil {
+		c.Log = d.Log
+	}
+	if c.Now == nil {
+		c.Now = d.Now
+	}
+	if c.Recorder == nil {
+		c.Recorder = NewRecorder(recorderLen)
+	}
+	return c
+}
+
+// Validate names the first key that cannot be used.
+func (c *Config) Validate() error {
+	switch {
+	case c.StartTS == 0:
+		return cdcerr.InvalidArgument.New("StartTS: there is no changefeed from 0 on")
+	case c.TargetTS != 0 && c.TargetTS <= c.StartTS:
+		return cdcerr.InvalidArgument.New("TargetTS %d: not above StartTS %d", c.TargetTS, c.StartTS)
+	case c.Filter == nil:
+		return cdcerr.InvalidArgument.New("Filter: missing")
+	case c.MemoryQuota < 0:
+		return cdcerr.InvalidArgument.New("MemoryQuota %d: must be positive", c.MemoryQuota)
+	case c.BatchRows < 0 || c.BatchBytes < 0:
+		return cdcerr.InvalidArgument.New("BatchRows %d, BatchBytes %d: must be positive", c.BatchRows, c.BatchBytes)
+	}
+	return nil
+}
+
+// Pipeline is one changefeed on one capture.
+type Pipeline struct {
+	cfg    Config
+	up     Upstream
+	schema Schema
+	sink   sink.Sink
+	rows   sorter.Sorter
+
+	mu       sync.Mutex
+	progress Progress // guarded by mu
+}
+
+// New makes a pipeline. The sink stays its caller's to close.
+func New(cfg Config, up Upstream, schema Schema, s sink.Sink) *Pipeline {
+	cfg = cfg.orDefault()
+	return &Pipeline{
+		cfg: cfg, up: up, schema: schema, sink: s,
+		rows:     sorter.NewMemory(cfg.MemoryQuota),
+		progress: Progress{Checkpoint: cfg.StartTS, Resolved: cfg.StartTS},
+	}
+}
+
+// errTarget ends the stages when there is nothing left to do.
+var errTarget = errors.New("everything up to the target-ts is downstream")
+
+// queueLen is how many batches may wait for the sink. Two keep it busy while the
+// reader works on the next; two more even out batches of unlike size.
+const queueLen = 4
+
+// Run replicates until ctx ends, a stage fails, or the target-ts is reached; then
+// it is nil. A pipeline runs once: to go on after an error, make a new one that
+// starts from Checkpoint.
+func (p *Pipeline) Run(ctx context.Context) error {
+	if err := p.cfg.Validate(); err != nil {
+		return fmt.Errorf("changefeed %s: %w", p.cfg.Changefeed, err)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	queue := make(chan item, queueLen)
+	in := &ingest{up: p.up, rows: p.rows, filterLoop: p.cfg.FilterLoop, recorder: p.cfg.Recorder, group: g, open: map[int64]*subscription{}}
+	g.Go(func() error { return newReader(p, in, queue).run(ctx) })
+	g.Go(func() error { return p.write(ctx, queue) })
+	if err := g.Wait(); !errors.Is(err, errTarget) {
+		return fmt.Errorf("changefeed %s: %w", p.cfg.Changefeed, err)
+	}
+	return nil
+}
+
+// Checkpoint is up to where everything is downstream.
+func (p *Pipeline) Checkpoint() tso.TS { return p.Progress().Checkpoint }
+
+// Resolved is up to where the pipeline has begun to read: all of it has arrived
+// and may be written.
+func (p *Pipeline) Resolved() tso.TS { return p.Progress().Resolved }
+
+// Progress is what a pipeline has done so far.
+type Progress struct {
+	Rows       uint64 // rows that the sink has taken
+	Txns       uint64
+	DDLs       uint64
+	Unknown    uint64 // rows dropped because no schema knows their physical id
+	LeftOut    uint64 // rows of tables that the filter leaves out
+	Checkpoint tso.TS
+	Resolved   tso.TS
+	Lag        time.Duration // from Checkpoint to now
+	Memory     int64         // bytes of rows held
+}
+
+// Progress is a snapshot.
+func (p *Pipeline) Progress() Progress {
+	p.mu.Lock()
+	out := p.progress
+	p.mu.Unlock()
+	out.Lag = p.cfg.Now().Sub(out.Checkpoint.Time())
+	out.Memory = p.rows.Used()
+	return out
+}
+
+// History is the last moves of every timestamp, oldest first.
+func (p *Pipeline) History() []tso.Move { return p.cfg.Recorder.Moves() }

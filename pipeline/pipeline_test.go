@@ -1,0 +1,483 @@
+package pipeline_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/pipeline"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+func bubble(name string, t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+func TestRowsOfAllTablesComeInCommitOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"), table(2, "b"))
+		w.sc.resolve(200)
+		w.up.send(1, 110, put(1, 107, 2, 2), put(1, 103, 1, 1), put(1, 120, 9, 9))
+		w.want() // table b has said nothing yet
+		w.up.send(2, 109, put(2, 107, 1, 3), put(2, 105, 5, 5))
+		w.want("103 a:insert:1=1", "105 b:insert:5=5", "107 a:insert:2=2 b:insert:1=3", "checkpoint 109")
+		w.resolve(200)
+		w.want("120 a:insert:9=9", "checkpoint 200")
+		if got := w.p.Progress(); got.Rows != 5 || got.Txns != 4 || got.Checkpoint != 200 || got.Resolved != 200 || got.Memory != 0 {
+			t.Fatalf("%+v", got)
+		}
+		if w.sc.forgotten != 200 {
+			t.Fatalf("the schema may forget up to %d", w.sc.forgotten)
+		}
+	})
+}
+
+func TestUpdatesAndDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		update, del, never := put(1, 101, 1, 2), put(1, 102, 1, 0), put(1, 103, 7, 0)
+		update.Old = rowValue(1)
+		del.Op, del.Value, del.Old = event.Delete, nil, rowValue(2)
+		never.Op, never.Value = event.Delete, nil // inserted and deleted by one transaction
+		w.up.send(1, 0, update, del, never)
+		w.resolve(110)
+		w.want("101 a:update:1=2", "102 a:delete:1=2", "checkpoint 110")
+	})
+}
+
+// P6: a DDL at T after every row at or below T, before any above.
+func TestDDLIsABarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := table(1, "a"), table(2, "b")
+		w := start(t, nil, a, b)
+		after := table(1, "a2")
+		w.sc.ddl(&event.DDL{JobID: 1, SwitchTS: 105, Query: "alter a", Tables: []event.TableChange{change(a, after)}})
+		w.sc.ddl(&event.DDL{JobID: 2, SwitchTS: 105, Query: "again", Tables: []event.TableChange{change(after, after)}})
+		w.up.send(1, 120, put(1, 106, 1, 3), put(1, 105, 1, 2), put(1, 104, 1, 1))
+		w.up.send(2, 120, put(2, 105, 8, 1), put(2, 106, 8, 2))
+		w.want() // no row before the schema is known
+		w.sc.resolve(103)
+		w.want("checkpoint 103")
+		w.sc.resolve(120)
+		w.want("104 a:insert:1=1", "105 a:insert:1=2 b:insert:8=1", "105 DDL alter a", "105 DDL again", "checkpoint 105",
+			"106 a2:insert:1=3 b:insert:8=2", "checkpoint 120")
+		if w.p.Progress().DDLs != 2 {
+			t.Fatal(w.p.Progress())
+		}
+	})
+}
+
+// While the downstream works on a DDL nothing above it is written, and the
+// checkpoint stays below.
+func TestNothingPassesARunningDDL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := table(1, "a")
+		w := start(t, nil, a)
+		w.down.free = make(chan struct{})
+		w.down.blockOn = "DDL"
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "slow", Tables: []event.TableChange{change(a, a)}})
+		w.sc.resolve(120)
+		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 110, 1, 2))
+		w.want("104 a:insert:1=1")
+		if c := w.p.Checkpoint(); c != 100 {
+			t.Fatalf("checkpoint %d with the DDL at 105 running", c)
+		}
+		close(w.down.free)
+		w.want("105 DDL slow", "checkpoint 105", "110 a:insert:1=2", "checkpoint 120")
+	})
+}
+
+// A changefeed that starts at the switch-ts of a DDL carries it out.
+func TestDDLAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		w.sc.ddl(&event.DDL{SwitchTS: 100, Query: "create b", Tables: []event.TableChange{change(nil, table(2, "b"))}})
+		w.up.send(1, 110)
+		w.want()
+		w.sc.resolve(110)
+		w.want("100 DDL create b")
+		w.up.send(2, 110, put(2, 101, 1, 1))
+		w.want("101 b:insert:1=1", "checkpoint 110")
+	})
+}
+
+// Ids that a DDL brings are followed from its switch-ts and hold the checkpoint
+// there until their first resolved-ts; ids that it takes are left.
+func TestTruncate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := table(1, "a")
+		w := start(t, nil, a, table(3, "other"))
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "truncate a", Tables: []event.TableChange{change(a, table(2, "a"))}})
+		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 106, 2, 2)) // the second was written to the dropped id
+		w.up.send(3, 120)
+		w.sc.resolve(120)
+		w.want("104 a:insert:1=1", "105 DDL truncate a", "checkpoint 105")
+		if ids := w.up.ids(); !slices.Equal(ids, []int64{2, 3}) || w.up.from[2] != 105 {
+			t.Fatalf("followed: %v, the new one from %d", ids, w.up.from[2])
+		}
+		w.up.send(2, 110, put(2, 107, 1, 7))
+		w.want("107 a:insert:1=7", "checkpoint 110")
+	})
+}
+
+func TestRecoveredTableIsFollowedFromTheDoneRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil)
+		w.sc.ddl(&event.DDL{Action: 25, SwitchTS: 105, FinishedTS: 107, Query: "flashback", Tables: []event.TableChange{change(nil, table(4, "p", 41, 42))}})
+		w.sc.resolve(120)
+		w.want("105 DDL flashback", "checkpoint 105", "checkpoint 107")
+		if w.up.from[41] != 107 || w.up.from[42] != 107 {
+			t.Fatal(w.up.from)
+		}
+	})
+}
+
+// After EXCHANGE PARTITION both ids are followed on, each by its new table.
+func TestExchangePartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, n := table(9, "p", 10, 11), table(20, "n")
+		w := start(t, nil, p, n)
+		w.sc.ddl(&event.DDL{Action: 42, SwitchTS: 105, Query: "exchange",
+			Tables: []event.TableChange{change(p, table(9, "p", 10, 20)), change(n, table(11, "n"))}})
+		w.up.send(10, 120)
+		w.up.send(11, 120, put(11, 104, 1, 1), put(11, 106, 2, 2))
+		w.up.send(20, 120, put(20, 104, 3, 3), put(20, 106, 4, 4))
+		w.sc.resolve(120)
+		w.want("104 p:insert:1=1 n:insert:3=3", "105 DDL exchange", "checkpoint 105", "106 n:insert:2=2 p:insert:4=4", "checkpoint 120")
+		if ids := w.up.ids(); !slices.Equal(ids, []int64{10, 11, 20}) {
+			t.Fatal(ids)
+		}
+	})
+}
+
+func TestRowsOfUnknownIDsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := table(1, "a")
+		w := start(t, nil, a)
+		w.sc.versions[0].to = 105 // no DDL tells
+		w.up.send(1, 110, put(1, 104, 1, 1), put(1, 106, 2, 2), put(1, 107, 3, 3))
+		w.sc.resolve(110)
+		w.want("104 a:insert:1=1", "checkpoint 110")
+		if got := w.p.Progress(); got.Unknown != 2 || got.Rows != 1 {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestRenames(t *testing.T) {
+	out := func(t *testing.T) (*world, *event.Table) {
+		a := table(1, "in.a")
+		w := start(t, rules(t, "in.*"), a, table(5, "out.x"))
+		if ids := w.up.ids(); !slices.Equal(ids, []int64{1}) {
+			t.Fatalf("followed %v", ids)
+		}
+		return w, a
+	}
+	bubble("out of scope", t, func(t *testing.T) {
+		w, a := out(t)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "rename", Tables: []event.TableChange{change(a, table(1, "out.a"))}})
+		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 106, 2, 2))
+		w.sc.resolve(120)
+		w.want("104 a:insert:1=1", "105 DDL rename", "checkpoint 105", "checkpoint 120")
+		if ids := w.up.ids(); len(ids) != 0 {
+			t.Fatalf("still followed: %v", ids)
+		}
+	})
+	bubble("into scope", t, func(t *testing.T) {
+		w, _ := out(t)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "rename", Tables: []event.TableChange{change(table(5, "out.x"), table(5, "in.x"))}})
+		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 105, 3, 3), put(1, 106, 2, 2))
+		w.sc.resolve(120)
+		w.want("104 a:insert:1=1", "105 a:insert:3=3", "checkpoint 104")
+		err := w.ended()
+		if !cdcerr.RenameIntoScope.Is(err) || !strings.Contains(err.Error(), "out.x") || !strings.Contains(err.Error(), "in.x") {
+			t.Fatal(err)
+		}
+	})
+	bubble("outside", t, func(t *testing.T) {
+		w, _ := out(t)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "rename", Tables: []event.TableChange{change(table(5, "out.x"), table(5, "out.y"))}})
+		w.resolve(120)
+		w.want("checkpoint 105", "checkpoint 120")
+	})
+}
+
+func TestTablesWithoutKey(t *testing.T) {
+	bubble("are skipped with one warning, TRUNCATE too", t, func(t *testing.T) {
+		k := keyless(table(1, "k"))
+		w := start(t, nil, k, table(2, "a"))
+		k2 := keyless(table(3, "k"))
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "truncate k", Tables: []event.TableChange{change(k, k2)}})
+		w.sc.ddl(&event.DDL{SwitchTS: 106, Query: "create k2", Tables: []event.TableChange{change(nil, keyless(table(4, "k2")))}})
+		w.sc.ddl(&event.DDL{SwitchTS: 107, Query: "alter k2", Tables: []event.TableChange{change(keyless(table(4, "k2")), keyless(table(4, "k2")))}})
+		w.resolve(120)
+		w.want("checkpoint 105", "checkpoint 106", "checkpoint 107", "checkpoint 120")
+		if ids := w.up.ids(); !slices.Equal(ids, []int64{2}) {
+			t.Fatalf("followed %v", ids)
+		}
+		if logs := w.logs.String(); strings.Count(logs, "level=WARN") != 2 || !strings.Contains(logs, "test.k ") || !strings.Contains(logs, "test.k2") {
+			t.Fatal(logs)
+		}
+	})
+	bubble("are replicated by force", t, func(t *testing.T) {
+		w := start(t, func(c *pipeline.Config) { c.ForceReplicate = true }, keyless(table(1, "k")))
+		w.up.send(1, 110, put(1, 104, 1, 1))
+		w.sc.resolve(110)
+		w.want("104 k:insert:1=1", "checkpoint 110")
+	})
+	bubble("that had one stop the changefeed", t, func(t *testing.T) {
+		a := table(1, "a")
+		w := start(t, nil, a)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "drop the key", Tables: []event.TableChange{change(a, keyless(a))}})
+		w.up.send(1, 120, put(1, 103, 1, 1), put(1, 106, 2, 2))
+		w.sc.resolve(120)
+		w.want("103 a:insert:1=1", "checkpoint 104")
+		if err := w.ended(); !cdcerr.TableIneligible.Is(err) || !strings.Contains(err.Error(), "test.a") {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A transaction is never split, whatever the batch size and the quota say.
+func TestTransactionLargerThanEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, func(c *pipeline.Config) { c.MemoryQuota, c.BatchRows, c.BatchBytes = 1000, 10, 500 }, table(1, "a"))
+		var big []event.RawKV
+		for i := range 500 {
+			big = append(big, put(1, 105, int64(i), byte(i%100)))
+		}
+		w.sc.resolve(200)
+		w.up.send(1, 101, put(1, 101, 1, 1))
+		w.want("101 a:insert:1=1", "checkpoint 101")
+		for part := range slices.Chunk(big, 50) {
+			w.up.send(1, 0, part...)
+		}
+		w.up.send(1, 110, put(1, 106, 1, 1))
+		w.settle()
+		lines := w.down.take()
+		if len(lines) != 3 || !strings.HasPrefix(lines[0], "105 a:insert:0=0 ") || strings.Count(lines[0], ":insert:") != 500 || lines[2] != "checkpoint 110" {
+			t.Fatalf("%.200q", lines)
+		}
+		if !slices.Equal(w.down.batches, []int{1, 500, 1}) {
+			t.Fatal(w.down.batches)
+		}
+	})
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, func(c *pipeline.Config) { c.BatchRows = 10 }, table(1, "a"))
+		var rows []event.RawKV
+		for i := range 95 {
+			rows = append(rows, put(1, 101+tso.TS(i), int64(i), 1))
+		}
+		w.up.send(1, 300, rows...)
+		w.sc.resolve(300)
+		w.settle()
+		if w.p.Progress().Rows != 95 || slices.Max(w.down.batches) > 10 || len(w.down.batches) != 10 {
+			t.Fatal(w.p.Progress(), w.down.batches)
+		}
+	})
+}
+
+// A sink that cannot keep up stops the upstream at the quota, and lets it go on
+// as it writes.
+func TestSlowSinkHoldsTheUpstreamBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, func(c *pipeline.Config) { c.MemoryQuota, c.BatchRows = 5000, 2 }, table(1, "a"))
+		w.down.free = make(chan struct{})
+		w.down.blockOn = "a:insert"
+		const n = 300
+		w.sc.resolve(100 + n)
+		w.settle()
+		for i := range tso.TS(n) {
+			w.up.send(1, 101+i, put(1, 101+i, int64(i), 1))
+		}
+		w.settle()
+		if m := w.p.Progress().Memory; m < 4000 || m > 6000 {
+			t.Fatalf("%d bytes held at a quota of 5000", m)
+		}
+		close(w.down.free)
+		w.settle()
+		if got := w.p.Progress(); got.Rows != n || got.Checkpoint != 100+n || got.Memory != 0 {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestSinkErrorsEndTheRun(t *testing.T) {
+	for on, left := range map[string]struct {
+		lines      []string
+		checkpoint tso.TS
+	}{
+		"103":            {[]string{"checkpoint 102"}, 102},
+		"DDL":            {[]string{"checkpoint 102", "103 a:insert:1=1"}, 102},
+		"checkpoint 105": {[]string{"checkpoint 102", "103 a:insert:1=1", "105 DDL alter"}, 102},
+		"107":            {[]string{"checkpoint 102", "103 a:insert:1=1", "105 DDL alter", "checkpoint 105"}, 105},
+	} {
+		bubble(on, t, func(t *testing.T) {
+			a := table(1, "a")
+			w := start(t, nil, a)
+			w.down.set(func(d *downstream) { d.failOn = on })
+			w.resolve(102)
+			w.settle()
+			w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "alter", Tables: []event.TableChange{change(a, a)}})
+			w.up.send(1, 120, put(1, 103, 1, 1), put(1, 107, 1, 2))
+			w.sc.resolve(120)
+			w.want(left.lines...)
+			if err := w.ended(); !errors.Is(err, errDown) {
+				t.Fatal(err)
+			}
+			if w.p.Checkpoint() != left.checkpoint {
+				t.Fatalf("checkpoint %d", w.p.Checkpoint())
+			}
+		})
+	}
+}
+
+// A row that cannot be decoded: every whole transaction before it is written,
+// nothing of its own, and the checkpoint stays below.
+func TestCorruptRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		bad := put(1, 105, 2, 1)
+		bad.Value = []byte{128, 0, 1}
+		w.up.send(1, 110, put(1, 103, 1, 1), put(1, 105, 1, 2), bad, put(1, 105, 3, 2), put(1, 107, 1, 3))
+		w.sc.resolve(110)
+		w.want("103 a:insert:1=1")
+		if err := w.ended(); !cdcerr.CorruptRow.Is(err) || !strings.Contains(err.Error(), "test.a") {
+			t.Fatal(err)
+		}
+		if w.p.Checkpoint() != 100 {
+			t.Fatal(w.p.Checkpoint())
+		}
+	})
+}
+
+func TestUpstreamErrorsEndTheRun(t *testing.T) {
+	for name, give := range map[string]error{"terminal": cdcerr.PrewriteNotMatch.New("x"), "plain": errDown} {
+		bubble(name, t, func(t *testing.T) {
+			w := start(t, nil, table(1, "a"), table(2, "b"))
+			w.up.give(2, delivery{err: give})
+			if err := w.ended(); !errors.Is(err, give) || !strings.Contains(err.Error(), "table 2") {
+				t.Fatal(err)
+			}
+		})
+	}
+	bubble("late row", t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"), table(2, "b"))
+		w.up.send(1, 110)
+		w.up.send(1, 0, put(1, 105, 1, 1))
+		if err := w.ended(); !cdcerr.ResolvedTsRegressed.Is(err) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestCancelInTheMiddleOfAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		w.down.blockOn = "103" // until the context ends
+		w.up.send(1, 120, put(1, 103, 1, 1))
+		w.sc.resolve(120)
+		w.want()
+		w.stop()
+		w.ended()
+		if w.p.Checkpoint() != 100 {
+			t.Fatal(w.p.Checkpoint())
+		}
+	})
+}
+
+func TestTargetTS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := table(1, "a")
+		w := start(t, func(c *pipeline.Config) { c.TargetTS = 105 }, a)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "alter", Tables: []event.TableChange{change(a, a)}})
+		w.sc.ddl(&event.DDL{SwitchTS: 106, Query: "too late", Tables: []event.TableChange{change(a, a)}})
+		w.up.send(1, 120, put(1, 105, 1, 1), put(1, 106, 1, 2))
+		w.sc.resolve(120)
+		w.want("105 a:insert:1=1", "105 DDL alter", "checkpoint 105")
+		if err := w.ended(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// stopGate is a gate that the test opens.
+type stopGate struct {
+	limit tso.TS
+	moved chan struct{}
+}
+
+func (g *stopGate) Limit() tso.TS          { return g.limit }
+func (g *stopGate) Moved() <-chan struct{} { return g.moved }
+
+// P5: nothing above the gate is written.
+func TestGateHoldsRowsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := &stopGate{limit: 103, moved: make(chan struct{}, 1)}
+		w := start(t, func(c *pipeline.Config) { c.Gate = gate }, table(1, "a"))
+		w.up.send(1, 120, put(1, 103, 1, 1), put(1, 104, 1, 2))
+		w.sc.resolve(120)
+		w.want("103 a:insert:1=1", "checkpoint 103")
+		gate.limit = 110
+		gate.moved <- struct{}{}
+		w.want("104 a:insert:1=2", "checkpoint 110")
+	})
+}
+
+func TestRowsThatComeTwiceAreWrittenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		w.up.send(1, 0, put(1, 103, 1, 1), put(1, 108, 2, 2), put(1, 103, 1, 1))
+		w.sc.resolve(120)
+		w.up.send(1, 105, put(1, 103, 1, 1))
+		w.want("103 a:insert:1=1", "checkpoint 105")
+		w.up.send(1, 110, put(1, 103, 1, 1), put(1, 108, 2, 2))
+		w.want("108 a:insert:2=2", "checkpoint 110")
+	})
+}
+
+func TestHistoryTellsWhyTimestampsMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := table(1, "a")
+		w := start(t, func(c *pipeline.Config) { c.Recorder = pipeline.NewRecorder(4) }, a)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "alter", Tables: []event.TableChange{change(a, a)}})
+		w.resolve(102)
+		w.settle()
+		w.resolve(120)
+		w.want("checkpoint 102", "105 DDL alter", "checkpoint 105", "checkpoint 120")
+		var got []string
+		for _, m := range w.p.History() {
+			got = append(got, fmt.Sprintf("%s %d-%d %s", m.Stage, m.From, m.To, m.Cause))
+		}
+		slices.Sort(got) // reader and writer note side by side
+		if len(got) != 4 || !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "changefeed checkpoint-ts 105-120") }) {
+			t.Fatal(got)
+		}
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for words, change := range map[string]func(*pipeline.Config){
+		"StartTS":     func(c *pipeline.Config) { c.StartTS = 0 },
+		"TargetTS":    func(c *pipeline.Config) { c.TargetTS = 100 },
+		"Filter":      func(c *pipeline.Config) { c.Filter = nil },
+		"MemoryQuota": func(c *pipeline.Config) { c.MemoryQuota = -1 },
+		"BatchRows":   func(c *pipeline.Config) { c.BatchRows = -1 },
+	} {
+		bubble(words, t, func(t *testing.T) {
+			w := start(t, change)
+			if err := w.ended(); !cdcerr.InvalidArgument.Is(err) || !strings.Contains(err.Error(), words) {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,319 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// item is one entry of the queue between reader and writer. Its fields are
+// worked off in the order in which they stand here.
+type item struct {
+	txns []event.Txn
+	rows int
+	// forget says that all rows at or below it are downstream after txns.
+	forget tso.TS
+	ddl    *event.DDL
+	// upto says that everything at or below it, DDLs too, is downstream now.
+	upto tso.TS
+	// err ends the changefeed, after everything before it is downstream.
+	err error
+}
+
+// reader turns what has arrived into items, in commit order.
+type reader struct {
+	*Pipeline
+	in    *ingest
+	scope filter.Scope
+	queue chan<- item
+
+	last    tso.TS       // everything at or below has been read
+	ddls    []*event.DDL // known and not read yet; they are the schema's, whose memory they were before
+	skipped map[int64]bool
+
+	raws    []*event.RawKV
+	mounter *mount.Mounter
+	batch   batch
+	unknown uint64
+	leftOut uint64
+
+	// The last answer of the schema, for rows of tableID committed at tableTS.
+	tableID int64
+	tableTS tso.TS
+	table   *event.Table
+	wanted  map[*event.Table]bool // verdicts since the last DDL
+}
+
+// rawsLen is how many rows are taken from the sorter at once: enough to make a
+// call nothing, few enough to stay in the processor's cache.
+const rawsLen = 256
+
+func newReader(p *Pipeline, in *ingest, queue chan<- item) *reader {
+	return &reader{
+		Pipeline: p, in: in, queue: queue,
+		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate},
+		last:    p.cfg.StartTS,
+		skipped: map[int64]bool{},
+		raws:    make([]*event.RawKV, rawsLen),
+		mounter: mount.New(),
+		batch:   batch{rowsMax: p.cfg.BatchRows, bytesMax: p.cfg.BatchBytes},
+		wanted:  map[*event.Table]bool{},
+	}
+}
+
+// run goes from bound to bound until the target-ts.
+func (r *reader) run(ctx context.Context) error {
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	for r.cfg.TargetTS == 0 || r.last < r.cfg.TargetTS {
+		advanced, moved := r.schema.Advanced(), r.cfg.Gate.Moved()
+		upper, cause := r.bound()
+		due := len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper
+		if upper > r.last || upper == r.last && due {
+			if err := r.step(ctx, upper, cause); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-r.rows.Advanced():
+		case <-advanced:
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// start follows the tables of the start-ts. DDLs at the start-ts are still to
+// come, so the tables are those just before.
+func (r *reader) start(ctx context.Context) error {
+	for _, t := range r.schema.Tables(r.last.Prev()) {
+		switch r.scope.Table(t) {
+		case filter.Wanted:
+			for _, id := range t.PhysicalIDs() {
+				if err := r.in.follow(ctx, id, r.last); err != nil {
+					return err
+				}
+			}
+		case filter.Keyless:
+			r.skip(t)
+		case filter.OutOfRule:
+		}
+	}
+	return nil
+}
+
+// skip says once that a table is not replicated although the rules take it.
+func (r *reader) skip(t *event.Table) {
+	if !r.skipped[t.ID] {
+		r.skipped[t.ID] = true
+		r.cfg.Log.Warn("table is not replicated: no key names its rows", "changefeed", r.cfg.Changefeed,
+			"table", t.FullName(), "remedy", cdcerr.TableIneligible.Remedy)
+	}
+}
+
+// The causes of bounds.
+const (
+	causeSpans  = "the slowest span is resolved up to here"
+	causeSchema = "the schema is known up to here"
+	causeGate   = "the gate is open up to here"
+	causeTarget = "target-ts"
+	causeDDL    = "a DDL comes next"
+)
+
+// bound is up to where everything can be read now, and what stops it there.
+func (r *reader) bound() (upper tso.TS, cause string) {
+	known := r.schema.Resolved()
+	r.ddls = append(r.ddls, r.schema.DDLs(known)...)
+	upper, cause = known, causeSchema
+	lower := func(ts tso.TS, why string) {
+		if ts < upper {
+			upper, cause = ts, why
+		}
+	}
+	lower(r.cfg.Gate.Limit(), causeGate)
+	if r.cfg.TargetTS != 0 {
+		lower(r.cfg.TargetTS, causeTarget)
+	}
+	// What is resolved up to here will be read whatever comes, a DDL in between
+	// or not: the sorter may count on it.
+	r.rows.Readable(upper)
+	lower(r.rows.Resolved(), causeSpans)
+	if len(r.ddls) > 0 {
+		lower(r.ddls[0].SwitchTS, causeDDL)
+	}
+	return upper, cause
+}
+
+// step reads (last, upper] and then carries out the DDLs at upper.
+func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
+	if upper > r.last {
+		r.cfg.Recorder.Record(tso.Move{Stage: tso.StageGlobal, From: r.last, To: upper, Cause: cause})
+		r.note(func(p *Progress) { p.Resolved = upper })
+		if err := r.read(ctx, upper); err != nil {
+			return r.fail(ctx, err)
+		}
+	}
+	for len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper {
+		if err := r.carryOut(ctx, r.ddls[0]); err != nil {
+			if before := upper.Prev(); before > r.last { // whoever goes on from here meets the DDL first
+				if err := r.put(ctx, item{forget: upper, upto: before}); err != nil {
+					return err
+				}
+			}
+			return r.fail(ctx, err)
+		}
+		r.ddls[0] = nil
+		r.ddls = r.ddls[1:]
+	}
+	r.last = upper
+	return r.put(ctx, item{forget: upper, upto: upper})
+}
+
+// carryOut queues the wanted part of a DDL and follows the physical ids that it
+// brings: from its switch-ts on, or from where the rows of a recovered table count.
+func (r *reader) carryOut(ctx context.Context, d *event.DDL) error {
+	if d.SwitchTS < r.last {
+		return cdcerr.Bug("DDL job %d of %d came when everything up to %d was read", d.JobID, d.SwitchTS, r.last)
+	}
+	r.cfg.Recorder.Record(tso.Move{Stage: tso.StageBarrier, From: r.last, To: d.SwitchTS, Cause: causeDDL})
+	clear(r.wanted)
+	decision, err := r.scope.DDL(d)
+	if err != nil {
+		return err
+	}
+	for _, t := range decision.Keyless {
+		r.skip(t)
+	}
+	for _, id := range decision.Removed {
+		r.in.leave(id)
+	}
+	from := d.SwitchTS
+	if d.Action == schema.ActionRecoverTable || d.Action == schema.ActionRecoverSchema {
+		from = d.FinishedTS
+	}
+	for _, id := range decision.Added {
+		if err := r.in.follow(ctx, id, from); err != nil {
+			return err
+		}
+	}
+	if decision.Send == nil {
+		return nil
+	}
+	return r.put(ctx, item{forget: d.SwitchTS, ddl: decision.Send})
+}
+
+// read queues all rows in (last, upper].
+func (r *reader) read(ctx context.Context, upper tso.TS) error {
+	it, err := r.rows.Fetch(r.last, upper)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for {
+		n, err := it.Next(r.raws)
+		if err != nil {
+			return err
+		}
+		for _, raw := range r.raws[:n] {
+			if r.batch.full() && !r.batch.inLastTxn(raw) {
+				if err := r.flush(ctx, raw.CommitTS.Prev()); err != nil {
+					return err
+				}
+			}
+			if err := r.row(raw); err != nil {
+				r.batch.dropTxn(raw) // its other rows are not whole without this one
+				if stopped := r.flush(ctx, 0); stopped != nil {
+					return stopped
+				}
+				return err
+			}
+		}
+		if n < len(r.raws) {
+			return r.flush(ctx, upper)
+		}
+	}
+}
+
+// row mounts one change, unless nobody wants it.
+func (r *reader) row(raw *event.RawKV) error {
+	t, err := r.tableOf(raw)
+	if t == nil || err != nil {
+		return err
+	}
+	row, err := r.mounter.Row(raw, t)
+	if row != nil && err == nil {
+		r.batch.add(row)
+	}
+	return err
+}
+
+// tableOf is the table by which the change is decoded, nil for one that is not
+// wanted. The schema is asked once for all rows of a table in one transaction.
+func (r *reader) tableOf(raw *event.RawKV) (*event.Table, error) {
+	id, _, ok := mount.ParseRecordKey(raw.Key)
+	if !ok {
+		return nil, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
+	}
+	if id != r.tableID || raw.CommitTS != r.tableTS {
+		r.tableID, r.tableTS = id, raw.CommitTS
+		r.table, _ = r.schema.TableAt(id, raw.CommitTS)
+	}
+	if r.table == nil {
+		r.unknown++
+		return nil, nil
+	}
+	wanted, judged := r.wanted[r.table]
+	if !judged {
+		wanted = r.scope.Table(r.table) == filter.Wanted
+		r.wanted[r.table] = wanted
+	}
+	if !wanted {
+		r.leftOut++
+		return nil, nil
+	}
+	return r.table, nil
+}
+
+// flush queues the batch. All rows at or below forget are in it or before it.
+func (r *reader) flush(ctx context.Context, forget tso.TS) error {
+	if r.unknown > 0 || r.leftOut > 0 {
+		r.note(func(p *Progress) { p.Unknown += r.unknown; p.LeftOut += r.leftOut })
+		r.unknown, r.leftOut = 0, 0
+	}
+	if r.batch.empty() {
+		return nil // the bound's own item forgets what was dropped
+	}
+	txns, rows := r.batch.take()
+	return r.put(ctx, item{txns: txns, rows: rows, forget: forget})
+}
+
+// fail hands an error on to the writer, who raises it once everything before it
+// is downstream.
+func (r *reader) fail(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if err := r.put(ctx, item{err: err}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (r *reader) put(ctx context.Context, it item) error {
+	select {
+	case r.queue <- it:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
