@@ -33,7 +33,7 @@ type reader struct {
 	queue chan<- item
 
 	last    tso.TS       // everything at or below has been read
-	ddls    []*event.DDL // known and not read yet; they are the schema's, whose memory they were before
+	ddls    []*event.DDL // known and not carried out; as many as the schema let wait at once
 	skipped map[int64]bool
 
 	raws    []*event.RawKV
@@ -132,7 +132,9 @@ const (
 // bound is up to where everything can be read now, and what stops it there.
 func (r *reader) bound() (upper tso.TS, cause string) {
 	known := r.schema.Resolved()
-	r.ddls = append(r.ddls, r.schema.DDLs(known)...)
+	if len(r.ddls) == 0 { // the first is the bound, those behind can wait where they are
+		r.ddls = r.schema.DDLs(known)
+	}
 	upper, cause = known, causeSchema
 	lower := func(ts tso.TS, why string) {
 		if ts < upper {
@@ -171,7 +173,6 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 			}
 			return r.fail(ctx, err)
 		}
-		r.ddls[0] = nil
 		r.ddls = r.ddls[1:]
 	}
 	r.last = upper

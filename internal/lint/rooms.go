@@ -32,6 +32,9 @@ var rooms = []Room{
 	{"schemafeed", Shell, "the schema of one changefeed: its snapshot, its DDLs, its tables by timestamp", wordsAnd("mount", "schema", "upstream")},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
+	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
+	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
+	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "mount", "schema", "sink", "sorter", "upstream")},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
@@ -43,7 +46,7 @@ var rooms = []Room{
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
 	"ingest", "codec", "redo", "redo/record", "sink/kafka",
-	"sink/storage", "sink/blackhole", "objstore", "pipeline", "scheduler", "changefeed", "meta", "transport", "coordinator",
+	"sink/storage", "objstore", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "playground", "cli", "sim",
 }
 
