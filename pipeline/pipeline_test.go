@@ -138,6 +138,62 @@ func TestRecoveredTableIsFollowedFromTheDoneRow(t *testing.T) {
 	})
 }
 
+// A changefeed that catches up follows what many DDLs bring at once, and does not
+// wait for one after the other.
+func TestDDLsArePlannedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		var want []string
+		for i := range int64(100) {
+			ts := tso.TS(101 + i)
+			w.sc.ddl(&event.DDL{SwitchTS: ts, Query: fmt.Sprint("create ", i), Tables: []event.TableChange{change(nil, table(10+i, "t"))}})
+			want = append(want, fmt.Sprintf("%d DDL create %d", ts, i), fmt.Sprintf("checkpoint %d", ts))
+		}
+		w.sc.resolve(300)
+		w.settle()
+		if n := len(w.up.ids()); n != 65 { // as many as may start at once, and a
+			t.Fatalf("%d spans are followed", n)
+		}
+		w.resolve(300)
+		w.settle()
+		if n := len(w.up.ids()); n != 101 {
+			t.Fatalf("%d spans are followed", n)
+		}
+		w.resolve(300)
+		w.want(append(want, "checkpoint 300")...)
+		if w.up.from[10] != 101 || w.up.from[109] != 200 {
+			t.Fatal(w.up.from)
+		}
+	})
+}
+
+// A physical id that goes and comes back is followed anew, and one that comes
+// and goes is left, also when both were planned at once.
+func TestIDsThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := table(1, "a"), table(2, "b")
+		w := start(t, nil, a)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "drop a", Tables: []event.TableChange{change(a, nil)}})
+		w.sc.ddl(&event.DDL{Action: 25, SwitchTS: 110, Query: "recover a", Tables: []event.TableChange{change(nil, table(1, "a"))}})
+		w.sc.ddl(&event.DDL{SwitchTS: 112, Query: "create b", Tables: []event.TableChange{change(nil, b)}})
+		w.sc.ddl(&event.DDL{SwitchTS: 114, Query: "drop b", Tables: []event.TableChange{change(b, nil)}})
+		w.sc.resolve(120)
+		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 108, 2, 2))
+		w.up.send(2, 113, put(2, 113, 1, 7))
+		w.want("104 a:insert:1=1", "105 DDL drop a", "checkpoint 105", "110 DDL recover a", "checkpoint 110")
+		if w.up.from[1] != 110 {
+			t.Fatalf("followed anew from %d", w.up.from[1])
+		}
+		w.settle()
+		w.up.send(1, 130, put(1, 111, 3, 3))
+		w.up.send(2, 130, put(2, 113, 1, 7))
+		w.want("111 a:insert:3=3", "112 DDL create b", "checkpoint 112", "113 b:insert:1=7", "114 DDL drop b", "checkpoint 114", "checkpoint 120")
+		if ids := w.up.ids(); !slices.Equal(ids, []int64{1}) {
+			t.Fatal(ids)
+		}
+	})
+}
+
 // After EXCHANGE PARTITION both ids are followed on, each by its new table.
 func TestExchangePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

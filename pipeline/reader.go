@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/mount"
-	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -32,8 +31,8 @@ type reader struct {
 	scope filter.Scope
 	queue chan<- item
 
-	last    tso.TS       // everything at or below has been read
-	ddls    []*event.DDL // known and not carried out; as many as the schema let wait at once
+	last    tso.TS    // everything at or below has been read
+	ddls    []planned // known and not carried out; see take
 	skipped map[int64]bool
 
 	raws    []*event.RawKV
@@ -73,7 +72,10 @@ func (r *reader) run(ctx context.Context) error {
 	}
 	for r.cfg.TargetTS == 0 || r.last < r.cfg.TargetTS {
 		advanced, moved := r.schema.Advanced(), r.cfg.Gate.Moved()
-		upper, cause := r.bound()
+		upper, cause, err := r.bound(ctx)
+		if err != nil {
+			return err
+		}
 		due := len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper
 		if upper > r.last || upper == r.last && due {
 			if err := r.step(ctx, upper, cause); err != nil {
@@ -130,10 +132,10 @@ const (
 )
 
 // bound is up to where everything can be read now, and what stops it there.
-func (r *reader) bound() (upper tso.TS, cause string) {
+func (r *reader) bound(ctx context.Context) (upper tso.TS, cause string, err error) {
 	known := r.schema.Resolved()
-	if len(r.ddls) == 0 { // the first is the bound, those behind can wait where they are
-		r.ddls = r.schema.DDLs(known)
+	if err := r.take(ctx, known); err != nil {
+		return 0, "", err
 	}
 	upper, cause = known, causeSchema
 	lower := func(ts tso.TS, why string) {
@@ -152,7 +154,7 @@ func (r *reader) bound() (upper tso.TS, cause string) {
 	if len(r.ddls) > 0 {
 		lower(r.ddls[0].SwitchTS, causeDDL)
 	}
-	return upper, cause
+	return upper, cause, nil
 }
 
 // step reads (last, upper] and then carries out the DDLs at upper.
@@ -165,7 +167,7 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 		}
 	}
 	for len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper {
-		if err := r.carryOut(ctx, r.ddls[0]); err != nil {
+		if err := r.carryOut(ctx, &r.ddls[0]); err != nil {
 			if before := upper.Prev(); before > r.last { // whoever goes on from here meets the DDL first
 				if err := r.put(ctx, item{forget: upper, upto: before}); err != nil {
 					return err
@@ -173,43 +175,11 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 			}
 			return r.fail(ctx, err)
 		}
+		r.ddls[0] = planned{}
 		r.ddls = r.ddls[1:]
 	}
 	r.last = upper
 	return r.put(ctx, item{forget: upper, upto: upper})
-}
-
-// carryOut queues the wanted part of a DDL and follows the physical ids that it
-// brings: from its switch-ts on, or from where the rows of a recovered table count.
-func (r *reader) carryOut(ctx context.Context, d *event.DDL) error {
-	if d.SwitchTS < r.last {
-		return cdcerr.Bug("DDL job %d of %d came when everything up to %d was read", d.JobID, d.SwitchTS, r.last)
-	}
-	r.cfg.Recorder.Record(tso.Move{Stage: tso.StageBarrier, From: r.last, To: d.SwitchTS, Cause: causeDDL})
-	clear(r.wanted)
-	decision, err := r.scope.DDL(d)
-	if err != nil {
-		return err
-	}
-	for _, t := range decision.Keyless {
-		r.skip(t)
-	}
-	for _, id := range decision.Removed {
-		r.in.leave(id)
-	}
-	from := d.SwitchTS
-	if d.Action == schema.ActionRecoverTable || d.Action == schema.ActionRecoverSchema {
-		from = d.FinishedTS
-	}
-	for _, id := range decision.Added {
-		if err := r.in.follow(ctx, id, from); err != nil {
-			return err
-		}
-	}
-	if decision.Send == nil {
-		return nil
-	}
-	return r.put(ctx, item{forget: d.SwitchTS, ddl: decision.Send})
 }
 
 // read queues all rows in (last, upper].

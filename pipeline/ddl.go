@@ -1,0 +1,96 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// planned is a DDL that comes next, or soon.
+type planned struct {
+	*event.DDL
+	filter.Decision
+	decided bool
+	err     error // why it ends the changefeed
+}
+
+// aheadMax is how many DDLs are planned ahead. A changefeed that catches up meets
+// thousands; each brings subscriptions, of which so many may start at once.
+const aheadMax = 64
+
+// take plans DDLs ahead: the physical ids that they bring are followed at once,
+// from their switch-ts on. One by one, each would hold the bound until TiKV's
+// next resolved-ts, and a hundred tables created in a second would take a
+// hundred resolved intervals to catch up with.
+//
+// What the schema hands out at once is kept here, however much that is: the
+// schema bounds it.
+func (r *reader) take(ctx context.Context, known tso.TS) error {
+	if len(r.ddls) < aheadMax {
+		for _, d := range r.schema.DDLs(known) {
+			r.ddls = append(r.ddls, planned{DDL: d})
+		}
+	}
+	for i := range min(len(r.ddls), aheadMax) {
+		p := &r.ddls[i]
+		if p.err != nil || r.cfg.TargetTS != 0 && p.SwitchTS > r.cfg.TargetTS {
+			break // nothing behind it will be reached
+		}
+		if p.decided {
+			continue
+		}
+		p.decided = true
+		if p.Decision, p.err = r.scope.DDL(p.DDL); p.err != nil {
+			break
+		}
+		if err := r.follow(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow begins the physical ids that a DDL brings, from where their rows count.
+// One that is open stays as it is: if a DDL before takes it, it begins anew when
+// this one is carried out.
+func (r *reader) follow(ctx context.Context, p *planned) error {
+	from := p.SwitchTS
+	if p.Action == schema.ActionRecoverTable || p.Action == schema.ActionRecoverSchema {
+		from = p.FinishedTS
+	}
+	for _, id := range p.Added {
+		if err := r.in.follow(ctx, id, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryOut queues the wanted part of a DDL and leaves the physical ids that it takes.
+func (r *reader) carryOut(ctx context.Context, p *planned) error {
+	if p.SwitchTS < r.last {
+		return cdcerr.Bug("DDL job %d of %d came when everything up to %d was read", p.JobID, p.SwitchTS, r.last)
+	}
+	r.cfg.Recorder.Record(tso.Move{Stage: tso.StageBarrier, From: r.last, To: p.SwitchTS, Cause: causeDDL})
+	clear(r.wanted)
+	if p.err != nil {
+		return p.err
+	}
+	for _, t := range p.Keyless {
+		r.skip(t)
+	}
+	for _, id := range p.Removed {
+		r.in.leave(id)
+	}
+	if err := r.follow(ctx, p); err != nil {
+		return err
+	}
+	if p.Send == nil {
+		return nil
+	}
+	return r.put(ctx, item{forget: p.SwitchTS, ddl: p.Send})
+}
