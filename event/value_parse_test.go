@@ -238,12 +238,12 @@ func FuzzDecimal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, scale int) {
 		c := &event.Column{Type: event.TypeNewDecimal, Flen: 65, Decimal: scale}
-		text := event.DecimalValue(raw).Text(c)
+		_ = event.DecimalValue(raw).Text(c) // any bytes can be printed
 		if event.CheckDecimal(raw) != nil {
 			return
 		}
 		c.Flen, c.Decimal = int(raw[0]), int(raw[1])
-		text = event.DecimalValue(raw).Text(c)
+		text := event.DecimalValue(raw).Text(c)
 		back, err := event.ParseText(c, text)
 		if err != nil || back.Text(c) != text {
 			t.Fatalf("%x is %q, but comes back as %q: %v", raw, text, back.Text(c), err)
