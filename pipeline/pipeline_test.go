@@ -326,6 +326,21 @@ func TestTransactionLargerThanEverything(t *testing.T) {
 	})
 }
 
+// Two transactions can have one commit-ts; their start-ts tells them apart.
+func TestTransactionsOfOneCommitTS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil, table(1, "a"))
+		other := put(1, 105, 1, 1)
+		other.StartTS--
+		w.up.send(1, 110, put(1, 105, 2, 2), put(1, 105, 3, 3), other)
+		w.sc.resolve(110)
+		w.want("105 a:insert:1=1", "105 a:insert:2=2 a:insert:3=3", "checkpoint 110")
+		if n := w.p.Progress().Txns; n != 2 {
+			t.Fatalf("%d transactions", n)
+		}
+	})
+}
+
 func TestBatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, func(c *pipeline.Config) { c.BatchRows = 10 }, table(1, "a"))
