@@ -79,8 +79,11 @@ func (c *cover) add(h *hold) {
 	c.schedule(h, h.phase, h.due)
 }
 
+// remove takes a hold out and leaves it as it was.
 func (c *cover) remove(h *hold) {
-	c.schedule(h, h.phase, never)
+	if h.byDue >= 0 {
+		heap.Remove(&c.byDue, h.byDue)
+	}
 	c.holds.Delete(h)
 	heap.Remove(&c.byTS, h.byTS)
 }

@@ -20,16 +20,16 @@ type Config struct {
 // Tracker follows all regions of one span. See the package's doc. Not safe for
 // concurrent use.
 type Tracker struct {
-	cfg     Config
-	rng     *rand.Rand
-	now     time.Duration
-	cover   *cover
-	regions map[uint64]*hold // locked holds by region id
-	slots   map[uint64]uint8 // the slot that a region registers with next
-	told    tso.TS           // resolved-ts last told
-	rowsCap int              // rows of the last Ready: a guess for the next
-	out     Ready
-	counts  Counts
+	cfg      Config
+	rng      *rand.Rand
+	now      time.Duration
+	cover    *cover
+	regions  map[uint64]*hold // locked holds by region id
+	slots    map[uint64]uint8 // the slot that a region registers with next
+	told     tso.TS           // resolved-ts last told
+	rowsLast int              // rows of the last Ready that had any
+	out      Ready
+	counts   Counts
 }
 
 // Ready is what was decided since the last Ready. Act on it in this order:
@@ -91,7 +91,9 @@ func (t *Tracker) Ready() Ready {
 	if h := t.cover.nextDue(); h != nil {
 		r.Wake = h.due
 	}
-	t.rowsCap = len(r.Rows)
+	if len(r.Rows) > 0 {
+		t.rowsLast = len(r.Rows)
+	}
 	t.out = Ready{Err: r.Err}
 	return r
 }
@@ -221,10 +223,6 @@ func (t *Tracker) StepRows(src Source, rows []Entry) {
 	if h == nil || t.out.Err != nil {
 		return
 	}
-	if t.out.Rows == nil {
-		// Most entries come as a prewrite and a commit.
-		t.out.Rows = make([]event.RawKV, 0, max(t.rowsCap, len(rows)/2+1))
-	}
 	for i := range rows {
 		if err := t.row(h, &rows[i]); err != nil {
 			t.out.Err = err
@@ -290,6 +288,10 @@ func (t *Tracker) emit(h *hold, e *Entry, value, old []byte) error {
 	default:
 		return cdcerr.PrewriteNotMatch.New("commit of op %d with a value of %d bytes: key %X, start-ts %d, commit-ts %d; %s",
 			e.Op, len(value), e.Key, e.StartTS, e.CommitTS, t.describe(h))
+	}
+	if t.out.Rows == nil {
+		// Batches of one stream are much alike; a little room saves the doubling.
+		t.out.Rows = make([]event.RawKV, 0, t.rowsLast+t.rowsLast/4+8)
 	}
 	t.out.Rows = append(t.out.Rows, row)
 	return nil
