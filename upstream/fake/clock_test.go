@@ -15,17 +15,17 @@ const ms = tso.TS(1 << 18)
 func TestClockFollowsTheWall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(1000 * ms)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := c.Now(); got != 1000*ms {
 			t.Errorf("a clock that was not started moved to %d", got)
 		}
 		c.Start(2)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := c.Now(); got != 3000*ms {
 			t.Errorf("a second at twice the speed: %d", got.Physical())
 		}
 		c.Start(1)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := c.Now(); got != 4000*ms {
 			t.Errorf("another second: %d", got.Physical())
 		}
@@ -37,7 +37,7 @@ func TestClockStopsBelowWhatIsToCome(t *testing.T) {
 		c := newClock(1000 * ms)
 		c.Limit(1500 * ms)
 		c.Start(1)
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		if got := c.Now(); got >= 1500*ms || got < 1490*ms {
 			t.Errorf("the clock stands at %d, a commit at 1500 is to come", got.Physical())
 		}

@@ -85,20 +85,7 @@ func TestReadsAtATimestamp(t *testing.T) {
 	eq(scan(40, nil), "t1 locked by 40 t3=t3b")
 	eq(scan(99, func(q *kvrpcpb.ScanRequest) { q.Context.ResolvedLocks = []uint64{40} }), "t1=t1b t3=t3b")
 
-	get := func(key string, at uint64) string {
-		t.Helper()
-		resp, err := cl.kv(r).KvGet(ctx, &kvrpcpb.GetRequest{Context: kvContext(r), Key: []byte(key), Version: at, NeedCommitTs: true})
-		must(t, err)
-		switch {
-		case resp.RegionError != nil:
-			return resp.RegionError.Message
-		case resp.Error.GetLocked() != nil:
-			return fmt.Sprintf("locked by %d", resp.Error.Locked.LockVersion)
-		case resp.NotFound:
-			return "not found"
-		}
-		return fmt.Sprintf("%s at %d", resp.Value, resp.CommitTs)
-	}
+	get := func(key string, at uint64) string { return cl.get(t, r, key, at) }
 	eq(get("t1", 39), "t1b at 25")
 	eq(get("t1", 40), "locked by 40")
 	eq(get("t2", 99), "not found")
@@ -158,3 +145,21 @@ func TestReadsOfTheWrongRegionAreRefused(t *testing.T) {
 }
 
 func ts(v uint64) tso.TS { return tso.TS(v) }
+
+// get reads one key and says what came of it.
+func (cl *client) get(t *testing.T, r *pdpb.Region, key string, at uint64) string {
+	t.Helper()
+	resp, err := cl.kv(r).KvGet(within(t, 10*time.Second), &kvrpcpb.GetRequest{
+		Context: kvContext(r), Key: []byte(key), Version: at, NeedCommitTs: true,
+	})
+	must(t, err)
+	switch {
+	case resp.RegionError != nil:
+		return resp.RegionError.Message
+	case resp.Error.GetLocked() != nil:
+		return fmt.Sprintf("locked by %d", resp.Error.Locked.LockVersion)
+	case resp.NotFound:
+		return "not found"
+	}
+	return fmt.Sprintf("%s at %d", resp.Value, resp.CommitTs)
+}
