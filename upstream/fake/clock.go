@@ -13,6 +13,12 @@ import (
 // milliseconds hold half a million of them.
 const reserve = tso.TS(2 << 18)
 
+// patience is how long a ts may be waited for while a replay stands below a
+// commit to come. Then it is handed out from above that commit: a client that
+// only wants to know the time must not hang. It is no promise: who reads there
+// reads before the recorded past is complete.
+const patience = time.Second
+
 // clock is the cluster's timestamp oracle. Every ts at or below Now is settled:
 // whoever commits later commits above it.
 //
@@ -21,7 +27,8 @@ const reserve = tso.TS(2 << 18)
 // and that no promise may reach.
 type clock struct {
 	mu    sync.Mutex
-	last  tso.TS // the newest ts handed out or promised
+	last  tso.TS // the newest ts promised
+	taken tso.TS // the newest ts handed out
 	base  tso.TS // where the wall is counted from
 	since time.Time
 	speed float64 // recorded milliseconds per wall millisecond; 0 = stands
@@ -48,33 +55,38 @@ func (c *clock) Wall() tso.TS {
 }
 
 // Take hands out n timestamps that nobody had before, the last of which it
-// returns. It waits while a recorded commit must not be overtaken.
+// returns. It waits a little where a recorded commit would be overtaken.
 func (c *clock) Take(ctx context.Context, n uint32) (tso.TS, error) {
-	for {
-		ts, moved := c.take(n)
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for late := false; ; {
+		ts, moved := c.take(n, late)
 		if moved == nil {
 			return ts, nil
 		}
 		select {
 		case <-moved:
+		case <-deadline.C:
+			late = true
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
 }
 
-func (c *clock) take(n uint32) (tso.TS, <-chan struct{}) {
+// take tries once; with late it does not mind the limit.
+func (c *clock) take(n uint32, late bool) (tso.TS, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ts := c.nowLocked() + tso.TS(n)
+	ts := max(c.nowLocked(), c.taken) + tso.TS(n)
 	// The n timestamps share one physical part: a client counts back from the last.
 	if int64(n) > ts.Logical() {
 		ts = tso.New(ts.Physical(), int64(n))
 	}
-	if ts > c.limit {
+	if ts > c.limit && !late {
 		return 0, c.moved
 	}
-	c.last = ts
+	c.taken = ts
 	return ts, nil
 }
 
@@ -101,7 +113,7 @@ func (c *clock) Free() { c.Limit(tso.Max) }
 func (c *clock) Start(speed float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.base = max(c.wallLocked(), c.last)
+	c.base = max(c.wallLocked(), c.last, min(c.taken, c.limit))
 	c.since, c.speed = time.Now(), speed
 	c.wakeLocked()
 }

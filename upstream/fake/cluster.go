@@ -69,8 +69,8 @@ type storeServer struct {
 	grpc    *grpc.Server
 }
 
-// Start loads the recording and opens the listeners; the cluster answers once
-// Run runs.
+// Start loads the recording, which several clusters may share, and opens the
+// listeners. The cluster answers once Run runs, and Run closes what Start opened.
 func Start(cfg Config) (*Cluster, error) {
 	cfg = cfg.Default()
 	if err := cfg.Validate(); err != nil {
@@ -125,12 +125,13 @@ func (c *Cluster) listen(ids []uint64) error {
 	return nil
 }
 
+// closeListeners gives up a start; that it failed is the error to tell.
 func (c *Cluster) closeListeners() {
 	for _, s := range c.stores {
-		s.lis.Close()
+		_ = s.lis.Close()
 	}
 	if c.pd != nil {
-		c.pd.lis.Close()
+		_ = c.pd.lis.Close()
 	}
 }
 

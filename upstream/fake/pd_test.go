@@ -250,7 +250,7 @@ func TestEverythingOverTLS(t *testing.T) {
 	defer tr.CloseIdleConnections()
 	req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, c.PD()[0]+"/pd/api/v1/version", nil)
 	if resp, err := (&http.Client{Transport: tr}).Do(req); err == nil {
-		resp.Body.Close()
+		must(t, resp.Body.Close())
 		t.Error("answered a client without a certificate")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ca.pem")); err != nil {

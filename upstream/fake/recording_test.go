@@ -117,8 +117,11 @@ func TestRecordingFilesThatAreNotThere(t *testing.T) {
 	if err := load(path); !strings.Contains(err.Error(), "x.meta.jsonl.gz") {
 		t.Error(err)
 	}
-	load(meta) // not a stream
-	load("x.jsonl")
+	for _, path := range []string{meta, "x.jsonl"} {
+		if err := load(path); !strings.Contains(err.Error(), "is named NAME.jsonl.gz") {
+			t.Error(err)
+		}
+	}
 	// Not gzip; and gzip that ends too early.
 	must(t, os.WriteFile(path, []byte("{}"), 0o600))
 	if err := load(path); !strings.Contains(err.Error(), "not a gzip file") {
@@ -132,7 +135,9 @@ func TestRecordingFilesThatAreNotThere(t *testing.T) {
 	}
 	whole[len(whole)/2] ^= 0xff
 	must(t, os.WriteFile(path, whole, 0o600))
-	load(path)
+	if err := load(path); !strings.Contains(err.Error(), "x.jsonl.gz") {
+		t.Error(err)
+	}
 }
 
 // Lines in the orders that a subscriber may see them in, and what the store

@@ -18,7 +18,7 @@ const (
 	// paceLimit is how long a replay as fast as it is read waits for one reader.
 	// Longer, and the reader is taken for dead: its queue fills, and it meets
 	// "congested" as in a real cluster.
-	paceLimit = 10 * time.Second
+	paceLimit = 30 * time.Second
 	// While regions are being scanned, or were cut off less than resubscribe
 	// ago, a replay as fast as it is read does but a few steps per calmPause: the
 	// subscriber is to meet changes while it scans, not to find all of them done.

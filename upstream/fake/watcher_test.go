@@ -68,7 +68,9 @@ func newClient(t testing.TB, c *fake.Cluster) *client {
 	cl := &client{cluster: c, conns: map[uint64]*grpc.ClientConn{}}
 	t.Cleanup(func() {
 		for _, x := range cl.closers {
-			x.Close()
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	conn, err := dial(c.PD()[0][len("http://"):])
