@@ -89,13 +89,13 @@ func (s *storeServer) feed(stream grpc.ServerStream, multiplex bool) error {
 	c := s.cluster
 	cn := c.connect(s.id, multiplex)
 	defer c.disconnect(cn)
-	ctx, cancel := context.WithCancel(stream.Context())
+	whole, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	requests := make(chan error, 1)
 	// RecvMsg returns only once the stream is over, and the stream is over only
 	// once feed has returned: so this one is waited for by Run.
-	c.readers.Go(func() { requests <- c.receive(ctx, stream, cn) })
-	tasks, ctx := errgroup.WithContext(ctx)
+	c.readers.Go(func() { requests <- c.receive(whole, stream, cn) })
+	tasks, ctx := errgroup.WithContext(whole)
 	tasks.Go(func() error { return cn.send(ctx, stream) })
 	for range scanWorkers {
 		tasks.Go(func() error { return c.scans(ctx, cn) })
