@@ -53,6 +53,16 @@ func (c Cell) String() string {
 	return strconv.Quote(s) + tail
 }
 
+// asText is a cell of bytes as the text that JSON makes of them: what is no
+// UTF-8 becomes U+FFFD, byte by byte.
+func (c Cell) asText() Cell {
+	b, err := hex.DecodeString(c.Text)
+	if c.Kind != HexCell || err != nil {
+		return c
+	}
+	return Text(string([]rune(string(b))))
+}
+
 // CellOf prints a value as TiDB's recorder did. NULL is the zero Cell; a Missing
 // value has no print, callers ask before.
 func CellOf(v event.Value, c *event.Column) Cell {

@@ -13,7 +13,7 @@ import (
 type end struct {
 	model   *Model
 	verdict *Verdict
-	at      tso.TS // 0: the end
+	at      tso.TS // the moment of a snapshot; 0: the end
 	owner   map[int64]*event.Table
 	missing []missing
 }
@@ -52,11 +52,7 @@ func (m *Model) End(want *Expected, limits Limits) *Verdict {
 	}
 	e.displaced(true)
 	e.lost()
-	for r := Converted; r < reasons; r++ {
-		if n := v.ByReason[r]; n > 0 {
-			v.note("%d cells that no event carries: %v", n, r)
-		}
-	}
+	v.noteReasons("", v.ByReason)
 	return v
 }
 
@@ -176,6 +172,7 @@ func (e *end) table(t *event.Table, want *RowSet) {
 	in.columns, in.want = cols.cut(&RowSet{Columns: columns, Rows: want.Rows})
 	in.key = keyColumns(t, in.columns)
 	printer := newPrinter(t, cols)
+	printer.text = e.at != 0
 	for _, s := range e.certain(t) {
 		in.got = append(in.got, printer.print(s))
 	}

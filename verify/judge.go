@@ -113,10 +113,10 @@ func (j *Judge) Rows() *Verdict {
 	v.Differences += j.broken.Differences
 	v.First = append(v.First[:len(v.First):len(v.First)], j.broken.First...)
 	v.First = v.First[:min(len(v.First), j.limits.Differences)]
-	v.Listed, v.Listings, v.ByReason = j.broken.Listed, j.broken.Listings, j.broken.ByReason
 	if j.snapshots > 0 {
-		v.note("%d snapshots of tables judged on the way, %d of their cells are in no event", j.snapshots, j.broken.Listed)
+		v.note("%d snapshots of tables judged on the way", j.snapshots)
 	}
+	v.noteReasons("snapshots: ", j.broken.ByReason)
 	return &v
 }
 
@@ -125,3 +125,6 @@ func (j *Judge) End() *Verdict { return j.model.End(j.expected, j.limits) }
 
 // EndOf is the verdict on the contents that were read from a database.
 func (j *Judge) EndOf(c *Contents) *Verdict { return j.model.EndOf(j.expected, c, j.limits) }
+
+// Table is a table of that name as it is by now, nil where there is none.
+func (j *Judge) Table(schema, name string) *event.Table { return j.model.named(schema, name) }

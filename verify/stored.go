@@ -21,6 +21,7 @@ type conversion struct {
 type printer struct {
 	compared
 	of     *event.Table
+	text   bool                   // print bytes as text, as snapshots do
 	places map[*event.Table][]int // for each shape that a row was written in: where each column stands in it
 }
 
@@ -37,6 +38,9 @@ func (p *printer) print(s *stored) *gotRow {
 			g.cells[i].Cell = rowID(s.row.Key)
 		} else {
 			g.cells[i] = s.cell(&p.of.Columns[from], in[i])
+		}
+		if p.text {
+			g.cells[i].Cell = g.cells[i].asText()
 		}
 	}
 	return g

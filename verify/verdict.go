@@ -144,6 +144,15 @@ func (v *Verdict) note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
+// noteReasons says how many cells each reason had to answer for.
+func (v *Verdict) noteReasons(what string, by [reasons]int) {
+	for r := Converted; r < reasons; r++ {
+		if by[r] > 0 {
+			v.note("%s%d cells that no event carries: %v", what, by[r], r)
+		}
+	}
+}
+
 // tally adds up what was counted since the two marks for one table.
 func (v *Verdict) tally(table string, rows, differences, listed int) {
 	v.Tables = append(v.Tables, Tally{
