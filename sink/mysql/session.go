@@ -85,6 +85,25 @@ type session struct {
 }
 
 func openSession(cfg Config) (*session, error) {
+	pool, err := openPool(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	// One for writing; a second only while a lost one is being given back.
+	pool.SetMaxOpenConns(2)
+	return &session{cfg: cfg, pool: pool}, nil
+}
+
+// OpenDB is a pool of connections to the same database as a sink's, for whoever
+// reads what a sink wrote: in utf8mb4, and in UTC. The caller closes it.
+func OpenDB(cfg Config) (*sql.DB, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return openPool(cfg, map[string]string{"time_zone": "'" + utc + "'"})
+}
+
+func openPool(cfg Config, variables map[string]string) (*sql.DB, error) {
 	tlsConfig, err := cfg.tls()
 	if err != nil {
 		return nil, err
@@ -97,14 +116,12 @@ func openSession(cfg Config) (*session, error) {
 	c.ReadTimeout = 0
 	c.MaxAllowedPacket = 1 << 30      // statements are cut to the server's own limit here
 	c.Logger = new(gomysql.NopLogger) // what goes wrong is in the errors
+	c.Params = variables
 	connector, err := gomysql.NewConnector(c)
 	if err != nil {
 		return nil, cdcerr.SinkURIInvalid.Wrap(err, "%s", cfg)
 	}
-	pool := sql.OpenDB(connector)
-	// One for writing; a second only while a lost one is being given back.
-	pool.SetMaxOpenConns(2)
-	return &session{cfg: cfg, pool: pool}, nil
+	return sql.OpenDB(connector), nil
 }
 
 // use returns the connection, set up for writing.
