@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines: the race pass runs over these, and
 # internal/lint holds the list against the code.
-RACE := internal/mariadb pipeline schemafeed upstream upstream/fake
+RACE := internal/mariadb pipeline playground schemafeed upstream upstream/fake
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden

@@ -35,6 +35,9 @@ var rooms = []Room{
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "mount", "schema", "sink", "sorter", "upstream")},
+	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
+		wordsAnd("filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "upstream", "upstream/fake", "verify")},
+	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
@@ -47,7 +50,7 @@ var rooms = []Room{
 var planned = []string{
 	"ingest", "codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "objstore", "scheduler", "changefeed", "meta", "transport", "coordinator",
-	"server", "api", "web", "fault", "playground", "cli", "sim",
+	"server", "api", "web", "fault", "cli", "sim",
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.
@@ -55,6 +58,9 @@ var doors = []Door{
 	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
+	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "the database in this process"},
+	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
+	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
 	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql"}, "TiDB's SQL parser"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "PD's client"},

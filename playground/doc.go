@@ -1,0 +1,20 @@
+// Package playground is a whole Sluice in one command: a recording of a real
+// TiDB is replayed by a fake upstream, travels over gRPC through one capture's
+// pipeline into a database, and what arrives is compared with what TiDB had.
+//
+//	recording ─▶ upstream/fake ─gRPC─▶ upstream, schemafeed, pipeline ─▶ tee ─▶ sink ─▶ database
+//	   │                                                                  │               │
+//	   └── expected, history ──▶ verify.Judge ◀───────────────────────────┘◀── read back ─┘
+//
+// Each recording has a fresh fake, a fresh store and a fresh changefeed, from
+// the recording's start-ts until its checkpoint reaches the end-ts. The
+// downstream is a database in this process by default, so that nothing has to be
+// installed; it keeps what it was given until the command ends.
+//
+// Verdicts judge P4 and P6 from outside: rows by the contents that TiDB had at
+// their commit-ts, the end by the contents that TiDB had last.
+//
+// Goroutines: Main's caller waits in Main; one errgroup for each recording holds
+// the fake, the client, the schema feed, the pipeline and the progress line; the
+// embedded database serves in one of its own until Main ends.
+package playground

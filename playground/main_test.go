@@ -1,0 +1,291 @@
+package playground
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-cdc/sluice/internal/mariadb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const golden = "../testdata/golden"
+
+// goldenDirs are all directories that hold recordings.
+func goldenDirs(t *testing.T) []string {
+	t.Helper()
+	kafka, err := filepath.Glob(golden + "/kafka/*/*.meta.jsonl.gz")
+	if err != nil || len(kafka) == 0 {
+		t.Fatal("no recordings", err)
+	}
+	dirs := []string{golden, golden + "/workloads"}
+	for _, meta := range kafka {
+		dirs = append(dirs, filepath.Dir(meta))
+	}
+	return dirs
+}
+
+// command runs the playground and returns what it printed.
+func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, words bytes.Buffer
+	status = Main(t.Context(), args, &out, &words)
+	return status, out.String(), words.String()
+}
+
+var lineForm = regexp.MustCompile(`^(\S+) rows=(equal|differ\(\d+\)) end=(equal|differ\(\d+\)|listed\(\d+\)) \d+\.\d$`)
+
+// wantEqual checks the lines of a run in which nothing may differ.
+func wantEqual(t *testing.T, stdout string, recordings int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != recordings {
+		t.Errorf("%d lines for %d recordings", len(lines), recordings)
+	}
+	for _, l := range lines {
+		if !lineForm.MatchString(l) || strings.Contains(l, "differ") {
+			t.Error(l)
+		}
+	}
+}
+
+func TestEveryRecordingIntoNothing(t *testing.T) {
+	args := []string{"--sink-uri", "blackhole://", "--verify"}
+	dirs := goldenDirs(t)
+	if testing.Short() {
+		dirs = dirs[:1]
+	}
+	for _, d := range dirs {
+		args = append(args, "--recording", d)
+	}
+	status, stdout, stderr := command(t, args...)
+	if status != allEqual {
+		t.Errorf("status %d\n%s", status, stderr)
+	}
+	all, err := findRecordings(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, stdout, len(all))
+}
+
+// Everything that a real MariaDB can hold is in it at the end; and nothing of
+// the recordings is refused by it.
+func TestEveryRecordingIntoMariaDB(t *testing.T) {
+	server := mariadb.Start(t)
+	dirs := goldenDirs(t)
+	if testing.Short() {
+		dirs = []string{golden + "/08_txn.jsonl.gz", golden + "/13_ddl_column.jsonl.gz", golden + "/21_flashback_db.jsonl.gz"}
+	}
+	args := []string{"--sink-uri", server.URI(), "--verify"}
+	for _, d := range dirs {
+		args = append(args, "--recording", d)
+	}
+	status, stdout, stderr := command(t, args...)
+	if status != allEqual {
+		t.Errorf("status %d\n%s", status, stderr)
+	}
+	all, err := findRecordings(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, stdout, len(all))
+	for _, l := range strings.Split(stderr, "\n") {
+		if strings.Contains(l, "left out") {
+			t.Log(l)
+		}
+	}
+}
+
+// The demo: it writes into the database in this process, and stays up for a
+// client until it is told to end.
+func TestTheDemoStaysUp(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var stdout bytes.Buffer
+	said, talk := io.Pipe()
+	up := make(chan string, 1)
+	go func() { // reads until the demo has ended
+		defer close(up)
+		text, buf := "", make([]byte, 4096)
+		for {
+			n, err := said.Read(buf)
+			if err != nil {
+				return
+			}
+			before := strings.Contains(text, "Ctrl-C ends")
+			if text += string(buf[:n]); !before && strings.Contains(text, "Ctrl-C ends") {
+				up <- text
+			}
+		}
+	}()
+	status := make(chan int, 1)
+	go func() {
+		status <- Main(ctx, []string{"--recording", golden + "/workloads/onlinemodify.jsonl.gz", "--speed", "0"}, &stdout, talk)
+		_ = talk.Close()
+	}()
+	text, ok := <-up
+	if !ok {
+		t.Fatal("it ended: ", stdout.String())
+	}
+	port := regexp.MustCompile(`-P (\d+)`).FindStringSubmatch(text)
+	if port == nil {
+		t.Fatal("does not say how to connect: ", text)
+	}
+	db := openDSN(t, "root@tcp(127.0.0.1:"+port[1]+")/test")
+	var n int
+	if err := db.QueryRow("SELECT COUNT(*) FROM om4").Scan(&n); err != nil || n != 482 {
+		t.Error(n, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	end()
+	if s := <-status; s != allEqual {
+		t.Errorf("status %d", s)
+	}
+	wantEqual(t, stdout.String(), 1)
+	for range up { //nolint:revive // until the reader has ended
+	}
+}
+
+// copyRecording makes a recording of one's own to spoil.
+func copyRecording(t *testing.T, name string) (dir, stem string) {
+	t.Helper()
+	dir = t.TempDir()
+	files, err := filepath.Glob(golden + "/" + name + ".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(f)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, filepath.Join(dir, name)
+}
+
+func replaceIn(t *testing.T, path, old, with string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte(old)) {
+		t.Fatalf("%s: no %s", path, old)
+	}
+	if err := os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(with), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADifferenceIsStatusOne(t *testing.T) {
+	dir, stem := copyRecording(t, "09_conflict")
+	expected := stem + ".expected.jsonl"
+	text, err := os.ReadFile(expected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := regexp.MustCompile(`"v":"(\d+)"`).FindString(string(text))
+	replaceIn(t, expected, cell, `"v":"4711"`)
+	status, stdout, stderr := command(t, "--recording", dir, "--recording", golden+"/20_system.jsonl.gz", "--sink-uri", "blackhole://", "--verify")
+	if status != differs || !strings.HasPrefix(stdout, "09_conflict rows=equal end=differ(1) ") {
+		t.Errorf("status %d: %s", status, stdout)
+	}
+	if !strings.Contains(stderr, `v: want "4711"`) {
+		t.Error(stderr)
+	}
+	if !strings.Contains(stdout, "20_system rows=equal end=equal") {
+		t.Error("the next one did not run: ", stdout)
+	}
+}
+
+// Each way in which a run cannot be: its own message, status 2, nothing on stdout.
+func TestWhatCannotRunIsStatusTwo(t *testing.T) {
+	cut, stem := copyRecording(t, "20_system")
+	stream, err := os.ReadFile(stem + ".jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(stem+".jsonl.gz", stream[:len(stream)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		text string
+	}{
+		"missing recording":  {[]string{"--recording", golden + "/99_none.jsonl.gz", "--sink-uri", "blackhole://", "--verify"}, "99_none.jsonl.gz"},
+		"one of two missing": {[]string{"--recording", golden + "/20_system.jsonl.gz", "--recording", "nowhere", "--sink-uri", "blackhole://", "--verify"}, "nowhere"},
+		"bad flag":           {[]string{"--speed", "x"}, "--speed x"},
+		"bad scheme":         {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "kafka://x", "--verify"}, `scheme "kafka"`},
+		"no scheme":          {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "somewhere", "--verify"}, "no scheme"},
+		"nobody listens":     {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "mysql://root:secret@127.0.0.1:1/", "--verify"}, "CDC:ErrMySQLConnectionError"},
+		"a stream cut short": {[]string{"--recording", cut, "--sink-uri", "blackhole://", "--verify"}, "20_system: could not run: [CDC:ErrRecordingInvalid]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := command(t, c.args...)
+			if status != couldNotRun || stdout != "" || !strings.Contains(stderr, c.text) || strings.Contains(stderr, "secret") {
+				t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+			}
+		})
+	}
+}
+
+// A database that somebody uses is not written, and not dropped unasked.
+func TestAUsedDatabaseIsRefused(t *testing.T) {
+	server := mariadb.Start(t)
+	db := server.DB()
+	defer db.Close()
+	for _, q := range []string{"CREATE DATABASE test", "CREATE TABLE test.mine (a int)", "INSERT INTO test.mine VALUES (7)"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := []string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", server.URI(), "--verify"}
+	status, stdout, stderr := command(t, run...)
+	if status != couldNotRun || stdout != "" || !strings.Contains(stderr, "--drop-existing") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	var n int
+	if err := db.QueryRow("SELECT a FROM test.mine").Scan(&n); err != nil || n != 7 {
+		t.Fatal(n, err)
+	}
+	status, stdout, stderr = command(t, append(run, "--drop-existing")...)
+	if status != allEqual {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
+// What the downstream has nothing for stops that recording, not the next.
+func TestARefusedRecordingDoesNotStopTheNext(t *testing.T) {
+	e := serve(t)
+	status, stdout, stderr := command(t, "--recording", golden+"/11_partition.jsonl.gz", "--recording", golden+"/20_system.jsonl.gz",
+		"--sink-uri", e.URI(), "--verify")
+	if status != couldNotRun || !strings.HasPrefix(stdout, "20_system rows=equal end=equal") {
+		t.Errorf("status %d, %q", status, stdout)
+	}
+	if !strings.Contains(stderr, "11_partition: could not run: ") || !strings.Contains(stderr, "CDC:ErrDDLNotPortable") {
+		t.Error(stderr)
+	}
+}
+
+func TestAnInterruptedRunEnds(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	var stdout, stderr bytes.Buffer
+	end()
+	if status := Main(ctx, []string{"--recording", golden + "/workloads/bank.jsonl.gz", "--sink-uri", "blackhole://"}, &stdout, &stderr); status != couldNotRun || stdout.Len() > 0 {
+		t.Errorf("status %d %s %s", status, stdout.String(), stderr.String())
+	}
+}

@@ -1,0 +1,99 @@
+package playground
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// defaultRecording is what the demo replays: nine seconds of three connections
+// that write while thirteen MODIFY COLUMNs rewrite their four tables.
+const defaultRecording = "testdata/golden/workloads/onlinemodify.jsonl.gz"
+
+// Options are the command line.
+type Options struct {
+	Recordings   []string // files or directories
+	SinkURI      string   // empty: the embedded database
+	Verify       bool     // exit after the verdict
+	Speed        float64  // 1 = as it was recorded, 0 = as fast as it is read
+	DropExisting bool
+	Port         int // of the embedded database, 0 for a free one
+}
+
+// repeated collects the values of a flag that may be given more than once.
+type repeated struct{ to *[]string }
+
+func (r repeated) String() string { return "" }
+
+func (r repeated) Set(s string) error {
+	*r.to = append(*r.to, s)
+	return nil
+}
+
+// ParseOptions reads the arguments after the command's name. What is wrong with
+// them, and the help that was asked for (flag.ErrHelp), is told on stderr.
+func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
+	o := &Options{}
+	speed := ""
+	f := flag.NewFlagSet("playground", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { usage(f, stderr) }
+	f.Var(repeated{&o.Recordings}, "recording", "recording to replay: `FILE_OR_DIR`; a directory stands for every recording directly in it; may be repeated (default "+defaultRecording+")")
+	f.StringVar(&o.SinkURI, "sink-uri", "", "downstream `URI`: blackhole://, mysql://user:password@host:port/ (default: a database in this process)")
+	f.BoolVar(&o.Verify, "verify", false, "exit after the verdict")
+	f.StringVar(&speed, "speed", "", "1 replays as it was recorded, 2 twice as fast, 0 as fast as it is read (default 1, with --verify 0)")
+	f.BoolVar(&o.DropExisting, "drop-existing", false, "drop databases of the recording that the downstream database has already")
+	f.IntVar(&o.Port, "mysql-port", 0, "port on 127.0.0.1 of the database in this process (default: a free one)")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if err := o.complete(f.Args(), speed); err != nil {
+		fmt.Fprintln(stderr, err)
+		return nil, err
+	}
+	return o, nil
+}
+
+func usage(f *flag.FlagSet, w io.Writer) {
+	fmt.Fprint(w, `Replays what a real TiDB did through Sluice into a database, and compares.
+
+  playground [flags]
+
+`)
+	f.PrintDefaults()
+	fmt.Fprint(w, `
+One line a recording goes to stdout:
+  NAME rows=equal|differ(n) end=equal|differ(n)|listed(n) seconds
+Exit status: 0 all equal (what is listed with its reason counts as equal),
+1 something differs, 2 something could not run.
+`)
+}
+
+func (o *Options) complete(rest []string, speed string) error {
+	if len(rest) > 0 {
+		return cdcerr.InvalidArgument.New("argument %q: recordings are given with --recording", rest[0])
+	}
+	if len(o.Recordings) == 0 {
+		o.Recordings = []string{defaultRecording}
+	}
+	switch {
+	case speed != "":
+		v, err := strconv.ParseFloat(speed, 64)
+		if err != nil || !(v >= 0) || v > 1e6 {
+			return cdcerr.InvalidArgument.New("--speed %s: want 0 (as fast as it is read) or a factor up to a million", speed)
+		}
+		o.Speed = v
+	case !o.Verify:
+		o.Speed = 1
+	}
+	if o.Port < 0 || o.Port > 65535 {
+		return cdcerr.InvalidArgument.New("--mysql-port %d: want 0 to 65535", o.Port)
+	}
+	if o.Port != 0 && o.SinkURI != "" {
+		return cdcerr.InvalidArgument.New("--mysql-port belongs to the database in this process: leave --sink-uri out")
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package playground
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// streamSuffix ends the name of a recording's stream; everything that belongs to
+// a recording NAME has a word between.
+const streamSuffix = ".jsonl.gz"
+
+// companions are the words between a recording's name and .jsonl.
+var companions = []string{".meta", ".ddl", ".history", ".expected", ".store", ".messages"}
+
+// recording is the files of one recording; a file that is not there has no path.
+type recording struct {
+	name     string
+	stream   string
+	expected string
+	history  string
+	ddl      string
+}
+
+// findRecordings turns what was given into recordings, directories in the order
+// of names. A recording that lacks a file which it cannot be judged without is
+// an error now, before anything runs.
+func findRecordings(given []string) ([]recording, error) {
+	var out []recording
+	for _, path := range given {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, cdcerr.RecordingInvalid.Wrap(err, "--recording %s", path)
+		case info.IsDir():
+			all, err := recordingsIn(path)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, all...)
+		default:
+			r, err := recordingOf(path)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func recordingsIn(dir string) ([]recording, error) {
+	entries, err := os.ReadDir(dir) // in the order of names
+	if err != nil {
+		return nil, cdcerr.RecordingInvalid.Wrap(err, "--recording %s", dir)
+	}
+	var out []recording
+	for _, e := range entries {
+		if e.IsDir() || !isStream(e.Name()) {
+			continue
+		}
+		r, err := recordingOf(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	if len(out) == 0 {
+		return nil, cdcerr.RecordingInvalid.New("--recording %s: no NAME%s in this directory", dir, streamSuffix)
+	}
+	slices.SortFunc(out, func(a, b recording) int { return strings.Compare(a.name, b.name) })
+	return out, nil
+}
+
+func isStream(file string) bool {
+	name, ok := strings.CutSuffix(file, streamSuffix)
+	return ok && !slices.ContainsFunc(companions, func(c string) bool { return strings.HasSuffix(name, c) })
+}
+
+func recordingOf(path string) (recording, error) {
+	base := filepath.Base(path)
+	if !isStream(base) {
+		return recording{}, cdcerr.RecordingInvalid.New("--recording %s: a recording is given as NAME%s", path, streamSuffix)
+	}
+	stem := strings.TrimSuffix(path, streamSuffix)
+	r := recording{name: strings.TrimSuffix(base, streamSuffix), stream: path}
+	var err error
+	if _, err = beside(stem, ".meta", true); err != nil {
+		return r, err
+	}
+	if r.expected, err = beside(stem, ".expected", true); err != nil {
+		return r, err
+	}
+	if r.history, err = beside(stem, ".history", false); err != nil {
+		return r, err
+	}
+	r.ddl, err = beside(stem, ".ddl", false)
+	return r, err
+}
+
+// beside finds stem.word.jsonl.gz, or the same uncompressed.
+func beside(stem, word string, needed bool) (string, error) {
+	for _, suffix := range []string{streamSuffix, ".jsonl"} {
+		path := stem + word + suffix
+		info, err := os.Stat(path)
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			return path, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", cdcerr.RecordingInvalid.Wrap(err, "recording %s", stem)
+		}
+	}
+	if needed {
+		return "", cdcerr.RecordingInvalid.New("recording %s: %s%s%s is missing", stem, filepath.Base(stem), word, streamSuffix)
+	}
+	return "", nil
+}
+
+// readFile hands the (decompressed) contents of a file to read.
+func readFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
+	var none T
+	f, err := os.Open(path)
+	if err != nil {
+		return none, cdcerr.RecordingInvalid.Wrap(err, "recording")
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			return none, cdcerr.RecordingInvalid.Wrap(err, "%s", path)
+		}
+		in = z
+	}
+	return read(path, in)
+}
+
+// outcome is what TiDB says the run must lead to.
+type outcome struct {
+	expected  *verify.Expected
+	history   *verify.History // nil: none was recorded
+	databases []string        // every database that the run may touch
+}
+
+func (r recording) outcome() (outcome, error) {
+	var o outcome
+	var err error
+	if o.expected, err = readFile(r.expected, verify.ReadExpected); err != nil {
+		return o, err
+	}
+	if r.history != "" {
+		if o.history, err = readFile(r.history, verify.ReadHistory); err != nil {
+			return o, err
+		}
+	}
+	o.databases = slices.Clone(o.expected.Databases)
+	if r.ddl != "" {
+		passing, err := readFile(r.ddl, readDatabases)
+		if err != nil {
+			return o, err
+		}
+		o.databases = append(o.databases, passing...)
+	}
+	slices.Sort(o.databases)
+	o.databases = slices.Compact(o.databases)
+	return o, nil
+}
+
+// namesNoDatabase are the kinds of job whose schema_name is a placement policy's
+// or a resource group's.
+var namesNoDatabase = []int{51, 52, 53, 68, 69, 70}
+
+// readDatabases lists the databases that DDL jobs name: those that come and go
+// in the middle of a recording stand in no end state.
+func readDatabases(name string, r io.Reader) ([]string, error) {
+	var out []string
+	in := json.NewDecoder(r)
+	for line := 1; ; line++ {
+		var row struct {
+			Job *struct {
+				Type       int    `json:"type"`
+				SchemaName string `json:"schema_name"`
+				Binlog     *struct {
+					DBInfo *struct {
+						Name struct{ O string } `json:"db_name"`
+					}
+				} `json:"binlog"`
+			} `json:"new_job"`
+		}
+		err := in.Decode(&row)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, cdcerr.RecordingInvalid.Wrap(fmt.Errorf("line %d: %w", line, err), "%s", name)
+		}
+		if row.Job == nil {
+			continue
+		}
+		if row.Job.SchemaName != "" && !slices.Contains(namesNoDatabase, row.Job.Type) {
+			out = append(out, row.Job.SchemaName)
+		}
+		if b := row.Job.Binlog; b != nil && b.DBInfo != nil && b.DBInfo.Name.O != "" {
+			out = append(out, b.DBInfo.Name.O)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package playground
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// report prints one recording's line, and what is behind it.
+func (p *player) report(name string, v *verdicts) {
+	p.explain(name, "rows", v.rows)
+	p.explain(name, "end", v.end)
+	rows := "equal"
+	if !v.rows.Equal() {
+		rows = v.rows.Word()
+	}
+	fmt.Fprintf(p.out, "%s rows=%s end=%s %.1f\n", name, rows, v.end.Word(), v.took.Seconds())
+}
+
+// explain prints everything that a verdict rests on that is not plain equality.
+func (p *player) explain(name, what string, v *verify.Verdict) {
+	for _, n := range v.Notes {
+		fmt.Fprintf(p.words, "%s %s: %s\n", name, what, n)
+	}
+	for _, l := range v.Listings {
+		fmt.Fprintf(p.words, "%s %s listed: %s\n", name, what, l)
+	}
+	if more := v.Listed - len(v.Listings); more > 0 {
+		fmt.Fprintf(p.words, "%s %s listed: … and %d more\n", name, what, more)
+	}
+	for _, d := range v.First {
+		fmt.Fprintf(p.words, "%s %s differs: %s\n", name, what, d)
+	}
+	if more := v.Differences - len(v.First); more > 0 {
+		fmt.Fprintf(p.words, "%s %s differs: … and %d more\n", name, what, more)
+	}
+	if p.options.Verify {
+		return
+	}
+	for _, t := range v.Tables {
+		word := "equal"
+		switch {
+		case t.Differences > 0:
+			word = fmt.Sprintf("differ(%d)", t.Differences)
+		case t.Listed > 0:
+			word = fmt.Sprintf("listed(%d)", t.Listed)
+		}
+		fmt.Fprintf(p.words, "%s %s: %-32s %8d rows  %s\n", name, what, t.Table, t.Rows, word)
+	}
+}
+
+// watch prints a line a second until ctx ends.
+func (p *player) watch(ctx context.Context, s status) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now, at, c := s.cluster.TS(), s.pipeline.Checkpoint(), s.tee.counts()
+		fmt.Fprintf(p.words, "%6.1f s  checkpoint %s  lag %.2f s  %d transactions, %d rows, %d DDLs\n",
+			time.Since(s.start).Seconds(), at.Time().Format("15:04:05.000"), max(0, now.Sub(at)).Seconds(), c.Txns, c.Rows, c.DDLs)
+	}
+}
+
+// stay keeps the database up for whoever wants to look.
+func (p *player) stay(ctx context.Context, uri string) {
+	if ctx.Err() != nil {
+		return
+	}
+	if u, err := url.Parse(uri); err == nil && u.Hostname() != "" && p.options.SinkURI == "" {
+		fmt.Fprintf(p.words, "\nThe database stays up. Look into it with any MySQL client, such as\n\n  mysql --protocol=tcp -h %s -P %s -u root --comments\n\nCtrl-C ends.\n",
+			u.Hostname(), u.Port())
+	} else {
+		return
+	}
+	<-ctx.Done()
+}

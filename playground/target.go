@@ -1,0 +1,188 @@
+package playground
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sink/downstream"
+	"github.com/sluice-cdc/sluice/sink/mysql"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream"
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// target is where recordings are replayed into.
+type target interface {
+	// claim makes sure that nobody's data stands in the databases that the run
+	// will write, and makes room for it.
+	claim(ctx context.Context, databases []string) error
+	// open is the sink for one changefeed that starts at a ts, when these tables stood.
+	open(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table) (sink.Sink, error)
+	// end is the verdict on the contents.
+	end(ctx context.Context, j *verify.Judge, o outcome) (*verify.Verdict, error)
+	close() error
+}
+
+// openTarget reads a sink URI. An address that does not answer is an error now,
+// before anything runs.
+func openTarget(ctx context.Context, uri string, dropExisting bool, log *slog.Logger) (target, error) {
+	if scheme, _, _ := strings.Cut(uri, "://"); mysql.Handles(scheme) {
+		return openDatabase(ctx, uri, dropExisting, log)
+	}
+	s, err := downstream.Open(ctx, uri, downstream.Config{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return nothing{uri}, s.Close()
+}
+
+// nothing is a downstream that keeps nothing: the end is what the events add up to.
+type nothing struct{ uri string }
+
+func (nothing) claim(context.Context, []string) error { return nil }
+func (nothing) close() error                          { return nil }
+
+func (n nothing) open(ctx context.Context, _ *upstream.Client, _ tso.TS, _ []*event.Table) (sink.Sink, error) {
+	return downstream.Open(ctx, n.uri, downstream.Config{})
+}
+
+func (nothing) end(_ context.Context, j *verify.Judge, _ outcome) (*verify.Verdict, error) {
+	return j.End(), nil
+}
+
+// database is a downstream that speaks MySQL's protocol.
+type database struct {
+	uri          string
+	cfg          mysql.Config
+	db           *sql.DB
+	dropExisting bool
+	ours         []string // filled by this command's run before
+	log          *slog.Logger
+}
+
+func openDatabase(ctx context.Context, uri string, dropExisting bool, log *slog.Logger) (*database, error) {
+	cfg, err := mysql.ParseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	db, err := mysql.OpenDB(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ping, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
+	defer cancel()
+	if err := db.PingContext(ping); err != nil {
+		return nil, errors.Join(cdcerr.MySQLConnection.Wrap(err, "--sink-uri %s", cfg), db.Close())
+	}
+	return &database{uri: uri, cfg: cfg, db: db, dropExisting: dropExisting, log: log}, nil
+}
+
+func (d *database) close() error { return d.db.Close() }
+
+// claim refuses databases that hold tables which this command did not make.
+func (d *database) claim(ctx context.Context, databases []string) error {
+	there, err := listing(ctx, d.db, "SELECT schema_name FROM information_schema.schemata")
+	if err != nil {
+		return cdcerr.MySQLConnection.Wrap(err, "listing databases downstream")
+	}
+	var taken []string
+	for _, name := range databases {
+		if !slices.Contains(there, name) || slices.Contains(d.ours, name) {
+			continue
+		}
+		tables, err := listing(ctx, d.db, "SELECT table_name FROM information_schema.tables WHERE table_schema = ?", name)
+		if err != nil {
+			return cdcerr.MySQLConnection.Wrap(err, "listing tables of %s downstream", name)
+		}
+		if len(tables) > 0 {
+			taken = append(taken, name)
+		}
+	}
+	if len(taken) > 0 && !d.dropExisting {
+		return cdcerr.InvalidArgument.New("downstream %s: the recordings write to %s, which hold tables; empty them, or give --drop-existing to lose what they hold",
+			d.cfg, strings.Join(taken, ", "))
+	}
+	for _, name := range slices.Concat(taken, d.ours) {
+		if err := d.drop(ctx, name); err != nil {
+			return err
+		}
+	}
+	d.ours = databases
+	return nil
+}
+
+func (d *database) drop(ctx context.Context, name string) error {
+	if _, err := d.db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+quoted(name)); err != nil {
+		return cdcerr.ExecDDLFailed.Wrap(err, "dropping %s downstream", name)
+	}
+	return nil
+}
+
+// open is the sink, over a downstream that has what stood upstream at the start.
+func (d *database) open(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table) (sink.Sink, error) {
+	s, err := downstream.Open(ctx, d.uri, downstream.Config{Snapshot: &snapshot{client: client}, Log: d.log})
+	if err != nil {
+		return nil, err
+	}
+	if err := copyStart(ctx, client, start, tables, s); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// copyStart gives an empty downstream the databases, tables and rows that stood
+// upstream just before the start, as DDLs that nobody ran upstream: a recovered
+// table is one that appears whole.
+func copyStart(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table, to sink.Sink) error {
+	at := start.Prev()
+	from, end := schema.DatabasesRange()
+	err := client.Scan(ctx, from, end, at, func(key, value []byte) error {
+		if k, ok := schema.ParseMetaKey(key); !ok || k.TableID != 0 {
+			return nil
+		}
+		db, err := schema.ParseDBInfo(value)
+		if err != nil || filter.IsSystem(db.Name.O) {
+			return err
+		}
+		return to.DDL(ctx, sink.Grant{}, &event.DDL{
+			Action: schema.ActionCreateSchema, SwitchTS: at, FinishedTS: at,
+			DatabaseAfter: &event.Database{ID: db.ID, Name: db.Name.O, Charset: db.Charset, Collation: db.Collate},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		d := &event.DDL{SwitchTS: at, FinishedTS: at, Schema: t.Schema, Tables: []event.TableChange{{After: t}}}
+		switch t.Kind {
+		case event.BaseTable:
+			d.Action = schema.ActionRecoverTable
+		case event.View:
+			d.Action = schema.ActionCreateView
+		default:
+			continue // what is in a sequence or a temporary table is in no event either
+		}
+		if err := to.DDL(ctx, sink.Grant{}, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end reads the databases of the recording back.
+func (d *database) end(ctx context.Context, j *verify.Judge, o outcome) (*verify.Verdict, error) {
+	contents, err := readBack(ctx, d.db, o.databases, j.Table)
+	if err != nil {
+		return nil, err
+	}
+	return j.EndOf(contents), nil
+}

@@ -1,0 +1,61 @@
+package playground
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// tee tells the judge of everything that the sink behind it took.
+type tee struct {
+	sink.Sink
+
+	mu    sync.Mutex // guards judge: progress is read while the sink writes
+	judge *verify.Judge
+}
+
+// Write delivers, then tells.
+func (t *tee) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+	if err := t.Sink.Write(ctx, g, txns); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range txns {
+		t.judge.Txn(&txns[i])
+	}
+	return nil
+}
+
+// DDL carries out, then tells.
+func (t *tee) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+	if err := t.Sink.DDL(ctx, g, d); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judge.DDL(d)
+	return nil
+}
+
+// Checkpoint passes on, then tells.
+func (t *tee) Checkpoint(ctx context.Context, ts tso.TS) error {
+	if err := t.Sink.Checkpoint(ctx, ts); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judge.Checkpoint(ts)
+	return nil
+}
+
+// counts are what was delivered so far.
+func (t *tee) counts() verify.Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.judge.Counts()
+}
