@@ -121,7 +121,7 @@ func (p *puppet) serve(t testing.TB, h http.Handler) (string, context.CancelFunc
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	srv := &http.Server{Handler: h, Protocols: &protocols, TLSConfig: p.tls, ErrorLog: nil}
+	srv := &http.Server{Handler: h, Protocols: &protocols, TLSConfig: p.tls.Clone()}
 	ctx, cancel := context.WithCancel(context.Background())
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	done := make(chan error, 1)

@@ -71,8 +71,8 @@ func slotOf(request uint64) uint8 { return uint8(request % region.Slots) }
 // ctx ends, out returns an error, or the upstream breaks a promise. Broken
 // streams, moved regions and absent stores are ridden out.
 //
-// out is called by one goroutine at a time. While it blocks, everything that
-// comes over the same stores' streams is held back.
+// out is called by one goroutine at a time and must return when ctx ends. While
+// it blocks, everything that comes over the same stores' streams is held back.
 func (c *Client) Subscribe(ctx context.Context, s Subscription, out func(Batch) error) error {
 	if s.Span.Empty() {
 		return cdcerr.InvalidArgument.New("subscription to an empty span: %v", s.Span)
