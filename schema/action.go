@@ -109,6 +109,7 @@ const (
 const (
 	SchemaNone        = 0
 	SchemaDeleteOnly  = 1
+	SchemaWriteOnly   = 2
 	SchemaDeleteReorg = 4
 	SchemaPublic      = 5
 )

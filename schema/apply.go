@@ -269,6 +269,7 @@ func (c *change) exchange() error {
 func (c *change) move(before, after *event.Table) {
 	if before != nil {
 		c.close(before, c.ts)
+		delete(c.unsettled, before.ID)
 	}
 	if after != nil {
 		c.open(after, c.ts)

@@ -85,6 +85,35 @@ func parseDropColumn(j *Job) (Name, error) {
 	return v2.Column.Name, err
 }
 
+// parseDropIndex reads the name of the index that a DROP INDEX drops; of
+// several, none.
+func parseDropIndex(j *Job) (Name, error) {
+	var v2 struct {
+		Args []struct {
+			Name Name `json:"index_name"`
+		} `json:"index_args"`
+	}
+	var v1 json.RawMessage
+	if err := j.args(&v2, &v1); err != nil {
+		return Name{}, err
+	}
+	if len(v2.Args) == 1 {
+		return v2.Args[0].Name, nil
+	}
+	if !present(v1) {
+		return Name{}, nil
+	}
+	// By place: one name, or since 8.2 a list of names.
+	if v1[0] != '[' {
+		v1 = append(append(json.RawMessage{'['}, v1...), ']')
+	}
+	var names []Name
+	if err := json.Unmarshal(v1, &names); err != nil || len(names) != 1 {
+		return Name{}, err
+	}
+	return names[0], nil
+}
+
 // args decodes the job's arguments into one object (version 2) or into places
 // (version 1). Arguments that are not there leave everything as it was.
 func (j *Job) args(object any, places ...any) error {

@@ -6,11 +6,12 @@
 //	  TableAt, Tables ◀───────────── └───────┘ ──Ready──▶ DDLs, resolved-ts
 //
 // A job counts from its switch-ts: the first moment at which TiDB's writers used
-// the new shape. For most kinds that is the commit-ts of the job's done row; a
-// rewriting MODIFY COLUMN, a multi-schema change and TRUNCATE PARTITION switch
-// earlier, while the job still runs. From such a switch until the job ends the
-// resolved-ts stays just below it: whether it is carried out is not known yet
-// (P4), and no row above it may be decoded by either shape.
+// the new shape. For most kinds that is the commit-ts of the job's done row; for
+// some it is an earlier step of the job (see switched). From such a switch until
+// the job ends the resolved-ts stays just below it: whether it is carried out is
+// not known yet (P4), and no row above it may be decoded by either shape. So at
+// every resolved-ts the store shows what the metadata in TiKV showed, and a
+// changefeed that is resumed reads the same schema as one that never stopped.
 //
 // The store is pure: it is given job rows and resolved-ts's, and hands back
 // what follows from them in Ready. It keeps versions by physical id, so that

@@ -37,7 +37,7 @@ func (s *Store) observe(row JobRow) {
 			return
 		}
 		s.finish(row)
-	case switched(job) && !s.silent[job.ID] && s.find(job.ID) == nil:
+	case s.switched(job) && !s.silent[job.ID] && s.find(job.ID) == nil:
 		s.insert(&step{jobID: job.ID, switchTS: row.CommitTS})
 	}
 }
@@ -50,6 +50,9 @@ func (s *Store) finish(row JobRow) {
 		s.insert(st)
 	}
 	st.done = &row
+	if row.Job.Type == ActionRecoverSchema {
+		s.ask(st)
+	}
 }
 
 // abandon drops a job that has switched and then ended without being done.
@@ -78,8 +81,7 @@ func (s *Store) insert(st *step) {
 func (s *Store) advance() error {
 	for len(s.pending) > 0 && s.pending[0].done != nil {
 		st := s.pending[0]
-		if st.done.Job.Type == ActionRecoverSchema && !st.answered {
-			s.ask(st)
+		if st.asked && !st.answered {
 			break
 		}
 		d, err := s.apply(st)
@@ -109,50 +111,12 @@ func (s *Store) advance() error {
 // ask has the shell read the tables of a recovered database: the job does not
 // list them, and what was dropped may be older than anything the store knows.
 func (s *Store) ask(st *step) {
-	if st.asked {
-		return
-	}
 	st.asked = true
 	id := st.done.Job.SchemaID
 	if db := st.done.Job.Binlog.DBInfo; db != nil {
 		id = db.ID
 	}
 	s.ready.Reads = append(s.ready.Reads, Read{JobID: st.jobID, SchemaID: id, At: st.done.CommitTS})
-}
-
-// switched tells whether TiDB's writers use the job's shape already, although
-// it runs still. The steps are those at which the public columns or the
-// partition ids in the table's metadata change:
-//
-//   - a rewriting MODIFY COLUMN turns its new column public (schema state 5)
-//     and then takes the old one away in further steps;
-//   - TRUNCATE PARTITION shows the new ids at delete-only (1) and at
-//     delete-reorganisation (4);
-//   - a multi-schema change turns all of its columns public in one step, from
-//     which on its rows carry a table info;
-//   - a rename gives the new names one step before it is done (public, 5). No
-//     row tells names apart, but a changefeed that is resumed in between reads
-//     its schema there: it must not find a name that the downstream lacks.
-//
-// Steps that only take away are not waited for: a row without a dropped column
-// reads as its default, and a dropped partition gets no rows.
-//
-// A job that is paused or about to be cancelled keeps the step it has reached.
-func switched(job *Job) bool {
-	switch job.State {
-	case StateRunning, StateCancelling, StatePaused, StatePausing:
-	default:
-		return false
-	}
-	switch job.Type {
-	case ActionModifyColumn, ActionRenameTable, ActionRenameTables:
-		return job.SchemaState == SchemaPublic
-	case ActionTruncatePartition:
-		return job.SchemaState == SchemaDeleteOnly || job.SchemaState == SchemaDeleteReorg
-	case ActionMultiSchemaChange:
-		return job.Binlog != nil && job.Binlog.TableInfo != nil
-	}
-	return false
 }
 
 // creates tells whether a job brings tables that were never there before.

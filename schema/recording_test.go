@@ -26,8 +26,17 @@ type recording struct {
 	name    string
 	start   tso.TS
 	end     tso.TS
-	meta    []event.RawKV // of the snapshot
-	changes []event.RawKV
+	meta    []change // of the snapshot
+	changes []change
+}
+
+// change is one change of a database, a table or a job, read.
+type change struct {
+	ts    tso.TS
+	key   schema.MetaKey
+	db    *schema.DBInfo    // nil: gone, or a table's
+	table *schema.TableInfo // nil: gone, or a database's
+	row   *schema.JobRow    // nil: a key of the schema
 }
 
 // hexBytes is a field in hexadecimal.
@@ -73,7 +82,9 @@ func loadRecording(t *testing.T, path string) *recording {
 		var kv struct{ Key, Value hexBytes }
 		mustJSON(t, line, &kv)
 		if len(kv.Key) > 0 {
-			rec.meta = append(rec.meta, event.RawKV{Op: event.Put, Key: kv.Key, Value: kv.Value})
+			if wanted(kv.Key) {
+				rec.meta = append(rec.meta, read(t, &event.RawKV{Op: event.Put, Key: kv.Key, Value: kv.Value}))
+			}
 		}
 	})
 	type id struct {
@@ -82,6 +93,7 @@ func loadRecording(t *testing.T, path string) *recording {
 	}
 	prewrites, got := map[id]streamLine{}, map[id]bool{}
 	var commits []streamLine
+	var all []event.RawKV
 	eachLine(t, path+".jsonl.gz", func(line []byte) {
 		if !interesting(line) {
 			return
@@ -121,12 +133,38 @@ func loadRecording(t *testing.T, path string) *recording {
 		if l.Op == "DELETE" {
 			op = event.Delete
 		}
-		rec.changes = append(rec.changes, event.RawKV{Op: op, StartTS: l.StartTS, CommitTS: l.CommitTS, Key: l.Key, Value: l.Value, Old: l.Old})
+		all = append(all, event.RawKV{Op: op, StartTS: l.StartTS, CommitTS: l.CommitTS, Key: l.Key, Value: l.Value, Old: l.Old})
 	}
-	slices.SortFunc(rec.changes, func(a, b event.RawKV) int {
+	slices.SortFunc(all, func(a, b event.RawKV) int {
 		return cmp.Or(cmp.Compare(a.CommitTS, b.CommitTS), cmp.Compare(a.StartTS, b.StartTS), bytes.Compare(a.Key, b.Key))
 	})
+	for i := range all {
+		rec.changes = append(rec.changes, read(t, &all[i]))
+	}
 	return rec
+}
+
+func read(t *testing.T, kv *event.RawKV) change {
+	t.Helper()
+	c := change{ts: kv.CommitTS}
+	row, ok, err := mount.JobRow(kv)
+	if ok {
+		c.row = &row
+	}
+	if err == nil && !ok {
+		c.key, _ = schema.ParseMetaKey(kv.Key)
+		switch {
+		case kv.Op == event.Delete:
+		case c.key.TableID == 0:
+			c.db, err = schema.ParseDBInfo(kv.Value)
+		default:
+			c.table, err = schema.ParseTableInfo(kv.Value)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // interesting tells, before anything is decoded, whether a line may be wanted:
@@ -170,40 +208,31 @@ func mustJSON(t *testing.T, b []byte, v any) {
 type metaState struct {
 	databases map[int64]*schema.DBInfo
 	tables    map[int64]map[int64]*schema.TableInfo
+	built     map[*schema.TableInfo]*event.Table // by seen, used again while the database has its name
 }
 
 func newMetaState() *metaState {
-	return &metaState{databases: map[int64]*schema.DBInfo{}, tables: map[int64]map[int64]*schema.TableInfo{}}
+	return &metaState{databases: map[int64]*schema.DBInfo{}, tables: map[int64]map[int64]*schema.TableInfo{}, built: map[*schema.TableInfo]*event.Table{}}
 }
 
-// put takes one change; what tells whether it was one of a database or a table.
-func (m *metaState) put(kv *event.RawKV) (bool, error) {
-	k, ok := schema.ParseMetaKey(kv.Key)
-	if !ok {
-		return false, nil
-	}
-	switch {
-	case kv.Op == event.Delete && k.TableID == 0:
+// put takes one change and tells whether it was one of a database or a table.
+func (m *metaState) put(c *change) bool {
+	switch k := c.key; {
+	case c.row != nil:
+		return false
+	case k.TableID == 0 && c.db == nil:
 		delete(m.databases, k.SchemaID)
-	case kv.Op == event.Delete:
-		delete(m.tables[k.SchemaID], k.TableID)
 	case k.TableID == 0:
-		db, err := schema.ParseDBInfo(kv.Value)
-		if err != nil {
-			return false, err
-		}
-		m.databases[k.SchemaID] = db
+		m.databases[k.SchemaID] = c.db
+	case c.table == nil:
+		delete(m.tables[k.SchemaID], k.TableID)
 	default:
-		info, err := schema.ParseTableInfo(kv.Value)
-		if err != nil {
-			return false, err
-		}
 		if m.tables[k.SchemaID] == nil {
 			m.tables[k.SchemaID] = map[int64]*schema.TableInfo{}
 		}
-		m.tables[k.SchemaID][k.TableID] = info
+		m.tables[k.SchemaID][k.TableID] = c.table
 	}
-	return true, nil
+	return true
 }
 
 // seen is every table as its readers see it, by id.
@@ -216,9 +245,13 @@ func (m *metaState) seen(t *testing.T) map[int64]*event.Table {
 			if db == nil || info.State != schema.SchemaPublic {
 				continue
 			}
-			table, err := info.Table(db, nil)
-			if err != nil {
-				t.Fatal(err)
+			table := m.built[info]
+			if table == nil || table.Schema != db.Name.O {
+				var err error
+				if table, err = info.Table(db, nil); err != nil {
+					t.Fatal(err)
+				}
+				m.built[info] = table
 			}
 			out[id] = table
 		}
@@ -249,6 +282,19 @@ func (m *metaState) load(s *schema.Store) error {
 	return nil
 }
 
+// shapes are shapes by table.
+type shapes map[*event.Table]string
+
+func (s shapes) of(t *event.Table) string {
+	if t == nil {
+		return "none"
+	}
+	if _, ok := s[t]; !ok {
+		s[t] = shape(t)
+	}
+	return s[t]
+}
+
 // shape is what of a table matters to a row: the name under which it is
 // written, the columns by which it is decoded, the ids under which it is stored.
 func shape(t *event.Table) string {
@@ -258,6 +304,11 @@ func shape(t *event.Table) string {
 		fmt.Fprintf(&b, " %d:%s:%d:%d", c.ID, c.Name, c.Type, c.Flen)
 	}
 	b.WriteString(" )")
+	for _, x := range t.Indexes {
+		if x.Unique {
+			fmt.Fprintf(&b, " unique:%d", x.ID)
+		}
+	}
 	for _, p := range t.Partitions {
 		fmt.Fprintf(&b, " %s=%d", p.Name, p.ID)
 	}

@@ -23,7 +23,9 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts of testdata pr
 //	start TS                     a new store
 //	load                         the snapshot, one object a line:
 //	    db ID NAME
-//	    table SCHEMAID TABLE     TABLE is ID:NAME(COLID:COLUMN:TYPE,…)[PART=ID,…]{view}
+//	    table SCHEMAID TABLE     TABLE is ID:NAME(COLID:COLUMN:TYPE,…)[PART=ID,…]{view},
+//	                             !INDEX before the brace is an index on the first column,
+//	                             !!INDEX a unique one, ~ after its name says it is being dropped
 //	    TS STATE JOB key=value…  a row of the job table
 //	rows                         job rows, one a line. STATE: queue run done rolled
 //	                             cancelled paused synced (a history row) deleted.
@@ -224,6 +226,7 @@ func (s *script) database(text string) *schema.DBInfo {
 func (s *script) table(text string) *schema.TableInfo {
 	text, isView := strings.CutSuffix(text, "{view}")
 	text, isSequence := strings.CutSuffix(text, "{sequence}")
+	text, index, _ := strings.Cut(text, "!")
 	id, rest, _ := strings.Cut(text, ":")
 	name, rest, _ := strings.Cut(rest, "(")
 	columns, parts, _ := strings.Cut(rest, ")")
@@ -239,6 +242,15 @@ func (s *script) table(text string) *schema.TableInfo {
 			col.Type = schema.FieldType{Tp: byte(event.TypeVarchar), Flen: 20, Charset: "utf8mb4", Collate: "utf8mb4_bin"}
 		}
 		t.Columns = append(t.Columns, col)
+	}
+	if index != "" {
+		index, unique := strings.CutPrefix(index, "!")
+		index, dropped := strings.CutSuffix(index, "~")
+		x := schema.IndexInfo{ID: 1, Name: folded(index), State: schema.SchemaPublic, Unique: unique, Columns: []schema.IndexColumn{{Length: -1}}}
+		if dropped {
+			x.State = schema.SchemaWriteOnly
+		}
+		t.Indexes = append(t.Indexes, x)
 	}
 	if parts = strings.Trim(parts, "[]"); parts != "" {
 		t.Partition = &schema.PartitionInfo{Enable: true, Type: 1}

@@ -36,7 +36,8 @@ type Store struct {
 	// finished are jobs whose done row was met and whose history row was not,
 	// lest the history row create their tables again.
 	finished map[int64]bool
-	// unsettled are tables of the snapshot with columns on their way in or out.
+	// unsettled are tables of the snapshot with columns or indexes on their way
+	// in or out, until a job has settled them.
 	unsettled map[int64]*TableInfo
 
 	ready Ready
@@ -129,7 +130,8 @@ func (s *Store) LoadTable(schemaID int64, info *TableInfo) error {
 		return err
 	}
 	s.open(t, 0)
-	if slices.ContainsFunc(info.Columns, func(c ColumnInfo) bool { return c.State != SchemaPublic }) {
+	if slices.ContainsFunc(info.Columns, func(c ColumnInfo) bool { return c.State != SchemaPublic }) ||
+		slices.ContainsFunc(info.Indexes, func(x IndexInfo) bool { return x.State != SchemaPublic }) {
 		s.unsettled[info.ID] = info
 	}
 	return nil
@@ -145,7 +147,7 @@ func (s *Store) LoadJob(job *Job) error {
 	switch {
 	case job.State == StateDone || job.State == StateSynced:
 		s.finished[job.ID] = true
-	case switched(job):
+	case s.switched(job):
 		s.silent[job.ID] = true
 	case creates(job.Type):
 		if t := s.lines[job.TableID].now(); t != nil {
@@ -183,7 +185,7 @@ func telling(row *JobRow) bool {
 		row.Job = &Job{ID: j.ID, Type: j.Type, State: j.State}
 		return true
 	}
-	return row.History || j.State == StateDone || switched(j)
+	return row.History || j.State == StateDone || maySwitch(j)
 }
 
 // Resolve says that every job row at or below ts has been given to Step.
@@ -191,10 +193,17 @@ func (s *Store) Resolve(ts tso.TS) error {
 	if ts <= s.seen {
 		return nil
 	}
-	s.seen, s.unsettled = ts, nil // the snapshot is whole
+	s.seen = ts
 	slices.SortStableFunc(s.buffer, compareRows)
+	return s.proceed()
+}
+
+// proceed observes the rows up to the resolved one and takes their jobs in. It
+// stops at a recovered database until its tables are known: what later rows
+// mean may depend on them.
+func (s *Store) proceed() error {
 	n := 0
-	for ; n < len(s.buffer) && s.buffer[n].CommitTS <= ts; n++ {
+	for ; n < len(s.buffer) && s.buffer[n].CommitTS <= s.seen && !s.reading(); n++ {
 		if n > 0 && sameRow(&s.buffer[n-1], &s.buffer[n]) {
 			continue
 		}
@@ -202,6 +211,11 @@ func (s *Store) Resolve(ts tso.TS) error {
 	}
 	s.buffer = slices.Delete(s.buffer, 0, n)
 	return s.advance()
+}
+
+// reading tells whether the tables of a recovered database are awaited.
+func (s *Store) reading() bool {
+	return slices.ContainsFunc(s.pending, func(st *step) bool { return st.asked && !st.answered })
 }
 
 // Buffered is how many job rows wait for Resolve.
@@ -212,7 +226,7 @@ func (s *Store) Answer(r Read, tables []*TableInfo) error {
 	for _, st := range s.pending {
 		if st.jobID == r.JobID && st.asked && !st.answered {
 			st.answered, st.answer = true, tables
-			return s.advance()
+			return s.proceed()
 		}
 	}
 	return cdcerr.Bug("an answer for job %d, which asked nothing", r.JobID)

@@ -48,6 +48,11 @@ func (t *TableInfo) parts(out *event.Table) {
 	if p == nil || !p.Enable {
 		return
 	}
+	// While a plain table is being partitioned, it stands there as the one
+	// partition of itself.
+	if len(p.Definitions) == 1 && p.Definitions[0].ID == t.ID {
+		return
+	}
 	out.PartitionBy = &event.PartitionBy{Kind: event.PartitionKind(p.Type), Expr: p.Expr, Columns: originals(p.Columns)}
 	out.Partitions = make([]event.Partition, len(p.Definitions))
 	for i, d := range p.Definitions {
