@@ -16,8 +16,8 @@ import (
 var _ encoding.CodecV2 = feedCodec{}
 
 // feedCodec is the gRPC codec of change streams. It reads a ChangeDataEvent as
-// views into its bytes: kvproto's structs would cost four allocations and three
-// copies a row, which is most of what a change stream costs a client.
+// views into its bytes: kvproto's structs would cost three allocations and three
+// copies an entry, which is most of what a change stream costs a client.
 type feedCodec struct{}
 
 // Name implements encoding.CodecV2. The empty name leaves the content type as

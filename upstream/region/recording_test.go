@@ -155,8 +155,8 @@ func (o *oracle) changes(t *testing.T) map[change]event.RawKV {
 func TestRecordings(t *testing.T) {
 	for _, path := range recordings(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl.gz"), func(t *testing.T) {
-			if testing.Short() && strings.Contains(path, "workloads") {
-				t.Skip("large")
+			if strings.Contains(path, "bigtxn") || testing.Short() && strings.Contains(path, "workloads") {
+				t.Skip("large; the test of package upstream has it")
 			}
 			got, o := replay(t, path)
 			want := o.changes(t)
