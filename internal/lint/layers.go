@@ -123,6 +123,7 @@ func (c Config) forbids(from Room, to string) string {
 }
 
 func checkDoors(p *pass) {
+	used := map[string]bool{}
 	p.files(false, func(pkg *Package, f *File) {
 		room, ok := p.room(pkg.Path)
 		if !ok {
@@ -133,26 +134,57 @@ func checkDoors(p *pass) {
 			if _, mine := ours(i.path); mine || !strings.Contains(host, ".") {
 				continue
 			}
+			if d, ok := p.door(i.path); ok {
+				used[d.Module] = true
+			}
 			if why := p.shut(room, i.path); why != "" {
 				p.reportAt(f, i.pos, "%s", why)
 			}
 		}
 	})
+	for _, d := range p.Doors {
+		if !used[d.Module] {
+			p.report("go.mod", 0, "the door for %s is used by nobody", d.Module)
+		}
+	}
+}
+
+func (c Config) door(foreign string) (Door, bool) {
+	i := slices.IndexFunc(c.Doors, func(d Door) bool {
+		return foreign == d.Module || strings.HasPrefix(foreign, d.Module+"/")
+	})
+	if i < 0 {
+		return Door{}, false
+	}
+	return c.Doors[i], true
 }
 
 // shut says why no door leads from a foreign package to a room.
 func (c Config) shut(room Room, foreign string) string {
-	for _, d := range c.Doors {
-		if foreign != d.Module && !strings.HasPrefix(foreign, d.Module+"/") {
-			continue
-		}
-		if slices.Contains(d.Rooms, room.Path) || (len(d.Rooms) == 0 && room.Kind != Pure) {
-			return ""
-		}
-		at := cmp.Or(strings.Join(d.Rooms, ", "), "rooms that are not pure")
-		return fmt.Sprintf("%s must not import %s: it stops at %s", room.Path, foreign, at)
+	d, ok := c.door(foreign)
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s is not among the doors: say what it is for", foreign)
+	case slices.Contains(d.Rooms, room.Path), len(d.Rooms) == 0 && room.Kind != Pure:
+		return ""
 	}
-	return fmt.Sprintf("%s is not among the doors: say what it is for", foreign)
+	return fmt.Sprintf("%s must not import %s: it stops at %s", room.Path, foreign, d.stops())
+}
+
+// stops is where a module's types stop.
+func (d Door) stops() string {
+	return cmp.Or(strings.Join(d.Rooms, ", "), "rooms that are not pure")
+}
+
+// DoorTable is the list of foreign modules in Markdown: what
+// docs/design/0001-dependencies.md prints.
+func (c Config) DoorTable() string {
+	var b strings.Builder
+	b.WriteString("| Module | For | Stops at |\n|---|---|---|\n")
+	for _, d := range c.Doors {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", d.Module, d.Why, d.stops())
+	}
+	return b.String()
 }
 
 // Table is the layer table in Markdown: what ARCHITECTURE.md prints.

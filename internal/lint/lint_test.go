@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-cdc/sluice/internal/lint"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the rules find into the scripts, and the layer table into ARCHITECTURE.md")
+var rewrite = flag.Bool("rewrite", false, "write what the rules find into the scripts, and the tables into the documents")
 
 // The project itself keeps the house rules.
 func TestHouse(t *testing.T) {
@@ -70,28 +70,32 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// ARCHITECTURE.md prints the layer table as the rules hold it.
-func TestTableInArchitecture(t *testing.T) {
-	path := filepath.Join("..", "..", "ARCHITECTURE.md")
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- rooms: from internal/lint -->\n", "<!-- /rooms -->"
-	before, rest, found := strings.Cut(string(page), begin)
-	printed, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("no place for the table: want %s…%s", begin, end)
-	}
-	want := lint.House().Table()
-	if *rewrite {
-		printed = want
-		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
+// Two documents print the tables as the rules hold them.
+func TestTablesInDocuments(t *testing.T) {
+	for _, d := range []struct{ path, name, want string }{
+		{"ARCHITECTURE.md", "rooms", lint.House().Table()},
+		{"docs/design/0001-dependencies.md", "doors", lint.House().DoorTable()},
+	} {
+		path := filepath.Join("..", "..", filepath.FromSlash(d.path))
+		page, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if printed != want {
-		t.Error("the table differs from rooms.go: go test ./internal/lint -rewrite")
+		begin, end := "<!-- "+d.name+": from internal/lint -->\n", "<!-- /"+d.name+" -->"
+		before, rest, found := strings.Cut(string(page), begin)
+		printed, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s has no place for the table: want %s…%s", d.path, begin, end)
+		}
+		if *rewrite {
+			printed = d.want
+			if err := os.WriteFile(path, []byte(before+begin+d.want+end+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if printed != d.want {
+			t.Errorf("the table in %s differs from rooms.go: go test ./internal/lint -rewrite", d.path)
+		}
 	}
 }
 

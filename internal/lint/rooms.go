@@ -54,23 +54,24 @@ var planned = []string{
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.
+// docs/design/0001-dependencies.md prints them.
 var doors = []Door{
-	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
+	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake"}, "the messages of PD and TiKV, generated from their protocol files"},
+	{"github.com/tikv/pd/client", []string{"upstream"}, "follows PD's leader, batches timestamps, looks regions up"},
+	{"google.golang.org/grpc", []string{"upstream", "upstream/fake"}, "what PD and TiKV speak"},
+	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "reads and writes a stream's rows on the wire by hand, without a copy a row"},
+	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV, with their suffixes"},
+	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with: its lines end in slog"},
+	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
+	{"github.com/google/btree", []string{"span", "upstream", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered maps with cheap snapshots"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
+	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
-	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "the database in this process"},
+	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
-	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql"}, "TiDB's SQL parser"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
-	{"github.com/tikv/pd/client", []string{"upstream"}, "PD's client"},
-	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with, to turn it into slog"},
-	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
-	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "protocol buffers by hand where the generated code is too slow"},
-	{"google.golang.org/grpc", []string{"upstream", "upstream/fake"}, "the wire to PD and TiKV"},
-	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake"}, "messages of PD and TiKV"},
-	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV"},
-	{"github.com/google/btree", []string{"span", "upstream", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered pieces of a range"},
+	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 }
 
 // exceptions are the places that may break a rule, each with its reason.
