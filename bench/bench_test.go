@@ -1,0 +1,57 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-cdc/sluice/bench"
+)
+
+// asChild makes this test binary a bench process, as the parent starts it.
+const asChild = "BENCH_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asChild) != "" {
+		os.Exit(bench.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A whole run, small: both clients see all rows, and the report says so.
+func TestSmallRun(t *testing.T) {
+	t.Setenv(asChild, "1")
+	var out, errs bytes.Buffer
+	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, &errs)
+	}
+	for _, want := range []string{"2000 rows of 200 bytes", "   1  bare ", "   2  stream ", "median of 2 pairs"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range [][]string{{"-pairs", "0"}, {"-rows", "-1"}, {"nobody"}, {"-banana"}} {
+		var out, errs bytes.Buffer
+		if bench.Main(context.Background(), args, io.NopCloser(strings.NewReader("")), &out, &errs) == 0 || errs.Len() == 0 {
+			t.Errorf("%v: accepted, %q", args, errs.String())
+		}
+	}
+}
+
+// A child whose parent is gone ends, with an error and without a goroutine left.
+func TestChildEndsWithItsParent(t *testing.T) {
+	var out, errs bytes.Buffer
+	gone := io.NopCloser(strings.NewReader(""))
+	if bench.Main(context.Background(), []string{"bare", "-pd", "127.0.0.1:1"}, gone, &out, &errs) == 0 || out.Len() != 0 {
+		t.Fatalf("%s %s", &out, &errs)
+	}
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// What the whole pipeline is held to, against the bare client.
+const (
+	wallShare = 0.5 // of the bare client's rows a second, at least
+	cpuTimes  = 4.0 // the bare client's CPU time, at most
+)
+
+// compare is the parent: pairs of runs, then lag.
+func compare(ctx context.Context, o options, out io.Writer) error {
+	if o.pairs < 1 || o.rows < 1 {
+		return fmt.Errorf("-pairs %d, -rows %d: must be positive", o.pairs, o.rows)
+	}
+	fmt.Fprintf(out, "%d rows of %d bytes, PREWRITE and COMMIT; upstream in a process of its own\n\n", o.rows, rowBytes)
+	fmt.Fprintf(out, "%4s  %-6s %8s %8s %12s %12s %8s\n", "pair", "client", "wall s", "CPU s", "rows/s", "allocs/row", "MiB")
+	var walls, cpus []float64
+	for pair := range o.pairs {
+		used := map[string]Usage{}
+		roles := []string{"bare", "stream"}
+		if pair%2 == 1 { // neither always has the warmer machine
+			slices.Reverse(roles)
+		}
+		for _, role := range roles {
+			var u Usage
+			if err := o.measure(ctx, role, &u); err != nil {
+				return fmt.Errorf("%s: %w", role, err)
+			}
+			used[role] = u
+		}
+		for _, role := range []string{"bare", "stream"} {
+			u := used[role]
+			fmt.Fprintf(out, "%4d  %-6s %8.3f %8.3f %12.0f %12.2f %8d\n", pair+1, role, u.Wall.Seconds(), u.CPU.Seconds(),
+				float64(o.rows)/u.Wall.Seconds(), float64(u.Mallocs)/float64(o.rows), u.RSS>>20)
+		}
+		walls = append(walls, used["bare"].Wall.Seconds()/used["stream"].Wall.Seconds())
+		cpus = append(cpus, used["stream"].CPU.Seconds()/used["bare"].CPU.Seconds())
+	}
+	wall, cpu := median(walls), median(cpus)
+	fmt.Fprintf(out, "\nmedian of %d pairs: %.0f %% of the bare client's speed (hold: ≥ %.0f %%) %s, %.2f × its CPU (hold: ≤ %.0f ×) %s\n",
+		o.pairs, 100*wall, 100*wallShare, held(wall >= wallShare), cpu, cpuTimes, held(cpu <= cpuTimes))
+	return o.lags(ctx, out)
+}
+
+// lags watches how late a changefeed is, for each resolved-ts interval.
+func (o options) lags(ctx context.Context, out io.Writer) error {
+	if o.lagFor == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "\nlag of %s at recorded speed\n%10s  %-12s %10s %10s %10s\n", o.recording, "interval", "from", "p50", "p99", "max")
+	for _, interval := range []time.Duration{200 * time.Millisecond, time.Second} {
+		o.interval = interval
+		var l Lag
+		if err := o.measure(ctx, "lag", &l); err != nil {
+			return fmt.Errorf("lag: %w", err)
+		}
+		for _, line := range []struct {
+			from string
+			s    Spread
+		}{{"checkpoint", l.Checkpoint}, {fmt.Sprintf("%d rows", l.Rows), l.Row}} {
+			ok := line.s.P50 <= o.interval+100*time.Millisecond && line.s.P99 <= 2*time.Second
+			fmt.Fprintf(out, "%10v  %-12s %10v %10v %10v %s\n", o.interval, line.from, line.s.P50, line.s.P99, line.s.Max, held(ok))
+		}
+	}
+	return nil
+}
+
+func held(ok bool) string {
+	if ok {
+		return "held"
+	}
+	return "NOT HELD"
+}
+
+func median(all []float64) float64 {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
+
+// measure runs a client against a fresh upstream and reads its result.
+func (o options) measure(ctx context.Context, role string, result any) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), "-recording", ""}
+	if role == "lag" {
+		args[len(args)-1] = o.recording
+	}
+	up, err := spawn(ctx, "upstream", args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.end()) }()
+	var h hello
+	if err := up.hear(&h); err != nil {
+		return fmt.Errorf("upstream: %w", err)
+	}
+	client, err := spawn(ctx, role, "-rows", fmt.Sprint(o.rows), "-pd", h.PD, "-start", fmt.Sprint(uint64(h.StartTS)),
+		"-lag", o.lagFor.String(), "-cpuprofile", o.profile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.hear(result), client.end())
+}
+
+// process is a running child.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *json.Decoder
+}
+
+func spawn(ctx context.Context, role string, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{role}, args...)...)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &process{cmd, stdin, json.NewDecoder(stdout)}, cmd.Start()
+}
+
+// hear reads the next line of the child.
+func (p *process) hear(into any) error { return p.lines.Decode(into) }
+
+// end closes the child's standard input and waits for it.
+func (p *process) end() error { return cmp.Or(p.stdin.Close(), p.cmd.Wait()) }

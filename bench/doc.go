@@ -1,0 +1,18 @@
+// Package bench owns the measuring of the data path against what the wire and
+// the machine allow.
+//
+//	parent ──starts──▶ upstream   a fake cluster, in a process of its own
+//	       ──starts──▶ client     bare: a ChangeData client that throws rows away
+//	                              stream: upstream to blackhole, the whole pipeline
+//	                              lag: the same under a recorded load at recorded speed
+//
+// Both clients get the same PREWRITE and COMMIT bytes. A machine's speed changes
+// from minute to minute, so they run in pairs, one after the other, each with a
+// fresh upstream, and the median of the pairs' ratios is what counts. Time and
+// CPU of a client count from its first row to its last.
+//
+// A child says one line of JSON on its standard output and ends with its
+// standard input; nothing is left behind where the parent dies.
+//
+// Goroutines: those of the stages that are measured, in one errgroup a run.
+package bench

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// options are those of the parent and of its children.
+type options struct {
+	rows      int
+	pairs     int
+	lagFor    time.Duration
+	recording string
+	profile   string
+
+	// Between parent and children.
+	pd       string
+	start    uint64
+	interval time.Duration
+}
+
+// Main runs one process: the parent without a word, else the child that it
+// names. It returns the exit status.
+func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stderr io.Writer) int {
+	role := ""
+	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
+		role, args = args[0], args[1:]
+	}
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.IntVar(&o.rows, "rows", 1_000_000, "rows of 200 bytes that each run streams")
+	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole")
+	flags.DurationVar(&o.lagFor, "lag", 8*time.Second, "how long lag is watched for each resolved-ts interval; 0 leaves it out")
+	flags.StringVar(&o.recording, "recording", "testdata/golden/workloads/bank.jsonl.gz", "a recording, the load under which lag is watched")
+	flags.StringVar(&o.profile, "cpuprofile", "", "a file for the whole pipeline's CPU profile")
+	flags.StringVar(&o.pd, "pd", "", "for children: where PD is")
+	flags.Uint64Var(&o.start, "start", 0, "for children: start-ts")
+	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	var err error
+	if role == "" {
+		err = compare(ctx, o, stdout)
+	} else {
+		err = child(ctx, role, o, stdin, stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// child runs one role until its work is done or its standard input, which the
+// parent holds, ends.
+func child(ctx context.Context, role string, o options, stdin io.ReadCloser, stdout io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var g errgroup.Group
+	g.Go(func() error {
+		defer stop()
+		_, _ = io.Copy(io.Discard, stdin) // whatever ends it
+		return nil
+	})
+	err := play(ctx, role, o, json.NewEncoder(stdout).Encode)
+	_ = stdin.Close() // ends the reader
+	_ = g.Wait()
+	return err
+}
+
+// play is one role; say hands a line to the parent.
+func play(ctx context.Context, role string, o options, say func(any) error) error {
+	var result any
+	var err error
+	switch role {
+	case "upstream":
+		return serve(ctx, o, say)
+	case "bare":
+		result, err = bare(ctx, o.pd, o.rows)
+	case "stream":
+		result, err = stream(ctx, o)
+	case "lag":
+		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
+	default:
+		return fmt.Errorf("no role %q: want upstream, bare, stream or lag", role)
+	}
+	if err != nil {
+		return err
+	}
+	return say(result)
+}
