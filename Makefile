@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines: the race pass runs over these, and
 # internal/lint holds the list against the code.
-RACE := internal/mariadb pipeline playground schemafeed upstream upstream/fake
+RACE := bench internal/mariadb pipeline playground schemafeed upstream upstream/fake
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
@@ -48,8 +48,9 @@ lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
 	$(GO) test ./internal/lint
 
 .PHONY: bench
-bench: ## what the data path costs beside a bare stream
-	$(GO) test -run '^$$' -bench . -benchmem ./pipeline/...
+bench: ## what the data path costs beside a bare stream, and how late it is
+	$(GO) run ./cmd/bench $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchmem ./pipeline
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME each

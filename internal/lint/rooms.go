@@ -38,6 +38,8 @@ var rooms = []Room{
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
 		wordsAnd("filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "upstream", "upstream/fake", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
+	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "pipeline", "schemafeed", "sink", "sink/blackhole", "upstream", "upstream/fake", "upstream/fake/encode")},
+	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
@@ -56,9 +58,9 @@ var planned = []string{
 // doors are the foreign modules, each with the rooms where its types stop.
 // docs/design/0001-dependencies.md prints them.
 var doors = []Door{
-	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake"}, "the messages of PD and TiKV, generated from their protocol files"},
+	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake", "bench"}, "the messages of PD and TiKV, generated from their protocol files"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "follows PD's leader, batches timestamps, looks regions up"},
-	{"google.golang.org/grpc", []string{"upstream", "upstream/fake"}, "what PD and TiKV speak"},
+	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench"}, "what PD and TiKV speak"},
 	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "reads and writes a stream's rows on the wire by hand, without a copy a row"},
 	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV, with their suffixes"},
 	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with: its lines end in slog"},
