@@ -17,7 +17,9 @@ import (
 	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/tso"
@@ -212,6 +214,25 @@ func (c *Cluster) Lead(region, store uint64) error {
 	c.lastRegion = nil
 	c.failRegionLocked(region, &cdcpb.Error{NotLeader: &errorpb.NotLeader{RegionId: region, Leader: peerPB(r.Leader)}})
 	return nil
+}
+
+// Cut ends every change stream of a store, as a restart or a broken network
+// does, and says how many there were.
+func (c *Cluster) Cut(store uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for cn := range c.conns {
+		if cn.store != store {
+			continue
+		}
+		n++
+		select {
+		case cn.cut <- status.Error(codes.Unavailable, "connection cut"):
+		default: // one is on its way
+		}
+	}
+	return n
 }
 
 func (c *Cluster) failRegionLocked(region uint64, fault *cdcpb.Error) {

@@ -149,7 +149,7 @@ func (rec *Recording) readKey(text []byte) error {
 // readLine takes line n of the stream.
 func (rec *Recording) readLine(b *planner, n int, text []byte) error {
 	var l line
-	if err := json.Unmarshal(text, &l); err != nil {
+	if err := l.parse(text); err != nil {
 		return err
 	}
 	if rec.StartTS == 0 && l.Type != "START" {

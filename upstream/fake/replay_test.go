@@ -53,8 +53,8 @@ func TestEveryRecordingFolds(t *testing.T) {
 	for _, path := range streams(t) {
 		name, _ := filepath.Rel(golden, path)
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
-			if testing.Short() && strings.Contains(name, "bigtxn") {
-				t.Skip("large")
+			if testing.Short() && (strings.Contains(name, "bigtxn") || strings.HasPrefix(name, "kafka")) {
+				t.Skip("large, or much like another")
 			}
 			t.Parallel()
 			rec, err := fake.LoadRecording(path)

@@ -1,0 +1,103 @@
+package fake_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-cdc/sluice/upstream/fake"
+)
+
+// Everything that a subscriber must be able to bear does happen to it, within a
+// few seeds; the watcher fails on what must not.
+func TestHazardsHappen(t *testing.T) {
+	rec, err := fake.LoadRecording(filepath.Join(golden, "workloads", "bank_async.jsonl.gz"))
+	must(t, err)
+	want := []string{
+		"commit before prewrite", "commit told as committed", "repeated prewrite", "UNKNOWN", "ROLLBACK", "COMMITTED", "error",
+	}
+	seen := map[string]int{}
+	missing := func() (out []string) {
+		for _, w := range want {
+			if seen[w] == 0 {
+				out = append(out, w)
+			}
+		}
+		return out
+	}
+	for seed := uint64(1); len(missing()) > 0; seed++ {
+		if seed > 8 {
+			t.Fatalf("in %d runs there was no %q", seed-1, missing())
+		}
+		c := run(t, fake.Config{Recording: rec, HoldForSubscriber: true, ResolvedInterval: 10 * time.Millisecond, Seed: seed})
+		w := newWatcher(newClient(t, c), rec.StartTS, rec.EndTS)
+		must(t, w.watch(within(t, time.Minute)))
+		for k, n := range w.seen {
+			seen[k] += n
+		}
+	}
+}
+
+// A heartbeat may show a lock without its value, if that is too long to be kept
+// in the lock; with it, and with a short one, the value is always there.
+func TestRepeatedPrewrites(t *testing.T) {
+	c := run(t, fake.Config{StartTS: 1000 << 18, Seed: 7})
+	cl := newClient(t, c)
+	f := cl.subscribed(t, "t1")
+	must(t, c.Prewrite(put("t-long", strings.Repeat("x", 300), 5)))
+	must(t, c.Prewrite(put("t-short", "s", 6)))
+	counts := map[string]int{}
+	const rounds = 3000
+	for i := range rounds {
+		must(t, c.Rollback(fmt.Appendf(nil, "t%d", i), 9))
+	}
+	for n := 0; n < rounds; {
+		line := f.next()
+		if strings.HasPrefix(line, "1: ROLLBACK") {
+			n++
+			continue
+		}
+		counts[line]++
+	}
+	for _, want := range []string{
+		"1: PREWRITE PUT t-long value=300 bytes 5", "1: PREWRITE PUT t-long 5", "1: PREWRITE PUT t-short value=s 6", "1: UNKNOWN",
+	} {
+		if counts[want] == 0 {
+			t.Errorf("never %q", want)
+		}
+		delete(counts, want)
+	}
+	if len(counts) > 0 {
+		t.Errorf("besides: %v", counts)
+	}
+}
+
+func TestCutStreams(t *testing.T) {
+	c, cl := calm(t)
+	f := cl.subscribed(t, "t1")
+	r := cl.regionOf(t, "t1")
+	if n := c.Cut(r.Leader.StoreId%3 + 1); n != 0 {
+		t.Errorf("cut %d streams of another store", n)
+	}
+	if n := c.Cut(r.Leader.StoreId); n != 1 {
+		t.Errorf("cut %d streams", n)
+	}
+	for {
+		if _, err := f.stream.Recv(); err != nil {
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("the stream ended with %v", err)
+			}
+			break
+		}
+	}
+	// A new stream is as good as the first.
+	must(t, c.Prewrite(put("t1", "a", 5)))
+	f = openFeed(t, cl, r.Leader.StoreId, multiplexed)
+	f.send(cl.request(r, 1, 1))
+	f.want("1: PREWRITE PUT t1 value=a 5", "1: INITIALIZED")
+}
