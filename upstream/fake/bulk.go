@@ -21,8 +21,8 @@ type Bulk struct {
 	Snapshot []KV // in the store from the start: the schema of the rows
 
 	Rows int
-	// Row makes row i of Rows: a raw key, each greater than the one before, and a
-	// value. Both belong to the cluster.
+	// Row makes row i of Rows: a raw key, greater than that of i − 1, and a value.
+	// It may be called twice for one i. What it returns belongs to the cluster.
 	Row func(i int) (key, value []byte)
 
 	RowsPerTxn int // default 100; the rows of a transaction are in one region
@@ -50,30 +50,24 @@ func (b *Bulk) validate() error {
 
 // bulkEvent is the encoded rows of one Event.
 type bulkEvent struct {
-	first, last []byte // keys
+	first, last []byte // the least and the greatest key
 	entries     []byte
-	commit      tso.TS // of its first transaction
+	commit      tso.TS // the least commit-ts of it and all later ones
 }
 
+// bulkRegion makes the events of one region.
 type bulkRegion struct {
 	key       []byte // of its first row
 	last      []byte // of the row that was made last
 	bound     []byte // of the next region's first row, nil for none
 	next, end int    // rows still to make
+
+	event bulkEvent // being filled
+	rows  []*cdcpb.Event_Row
+	size  int64
 }
 
-// row makes the region's next row.
-func (r *bulkRegion) row(b *Bulk) (key, value []byte, err error) {
-	key, value = b.Row(r.next)
-	if bytes.Compare(key, r.last) <= 0 || (r.bound != nil && bytes.Compare(key, r.bound) >= 0) {
-		return nil, nil, cdcerr.InvalidArgument.New("Bulk.Row: the key of row %d, %X, is not between those before and after", r.next, key)
-	}
-	r.last = key
-	r.next++
-	return key, value, nil
-}
-
-// loadBulk cuts the regions and makes the events.
+// loadBulk cuts the regions and makes the events: one transaction a region, in turn.
 func (c *Cluster) loadBulk() error {
 	b := c.cfg.Bulk
 	base := c.baseTS()
@@ -81,79 +75,125 @@ func (c *Cluster) loadBulk() error {
 		c.store.Load(kv.Key, mvcc.Version{StartTS: base.Prev(), CommitTS: base, Op: mvcc.Put, Value: kv.Value})
 		c.cutTable(kv.Key)
 	}
-	perTxn, n := b.RowsPerTxn, b.Regions
-	if perTxn == 0 {
-		perTxn = 100
-	}
-	if n == 0 {
-		n = min(8, b.Rows)
-	}
-	regions := make([]*bulkRegion, n)
-	for i := range regions {
-		r := &bulkRegion{next: b.Rows * i / n, end: b.Rows * (i + 1) / n}
-		r.key, _ = b.Row(r.next)
-		regions[i] = r
-		c.cutTable(r.key)
-		if i > 0 {
-			regions[i-1].bound = r.key
-			c.regions.Split(r.key)
-		}
-	}
-	c.bulkRegions = regions
-	start := c.cfg.StartTS + bulkStep
+	c.cutBulk()
+	start := c.cfg.StartTS
 	for left := b.Rows; left > 0; {
-		for _, r := range regions {
-			if r.next == r.end {
-				continue
-			}
-			ev, rows, err := b.event(r, perTxn, start)
-			if err != nil {
+		for _, r := range c.bulkRegions {
+			made := r.next
+			start += bulkStep
+			if err := r.transaction(c, start); err != nil {
 				return err
 			}
-			c.bulkEvents = append(c.bulkEvents, ev)
-			left -= rows
-			start += bulkStep * tso.TS(rows/perTxn+1)
+			left -= r.next - made
 		}
 	}
-	c.bulkEnd = start
-	c.clock.Limit(c.bulkEvents[0].commit)
+	for _, r := range c.bulkRegions {
+		if err := r.flush(c); err != nil {
+			return err
+		}
+	}
+	c.bulkEnd = start + bulkStep
+	next := tso.Max
+	for _, ev := range slices.Backward(c.bulkEvents) {
+		next = min(next, ev.commit)
+		ev.commit = next
+	}
+	c.clock.Limit(next)
 	return nil
 }
 
-// event makes as many transactions of a region as fit one Event, or one
-// transaction at least.
-func (b *Bulk) event(r *bulkRegion, perTxn int, start tso.TS) (*bulkEvent, int, error) {
-	ev := &bulkEvent{commit: start + 1}
-	var entries cdcpb.Event_Entries
-	rows, size := 0, int64(0)
-	for r.next < r.end && size < eventBytes {
-		var commits []*cdcpb.Event_Row
-		for range min(perTxn, r.end-r.next) {
-			key, value, err := r.row(b)
-			if err != nil {
-				return nil, 0, err
-			}
-			pre := mvcc.Change{Kind: mvcc.Prewrite, Op: mvcc.Put, Key: key, Value: value, StartTS: start}
-			done := mvcc.Change{Kind: mvcc.Commit, Op: mvcc.Put, Key: key, StartTS: start, CommitTS: start + 1}
-			if len(value) <= mvcc.ShortValue {
-				done.Value = value
-			}
-			row := rowPB(&pre)
-			entries.Entries = append(entries.Entries, row)
-			commits = append(commits, rowPB(&done))
-			size += 2 * rowBytes(row)
-			if ev.first == nil {
-				ev.first = key
-			}
-			ev.last = key
-			rows++
-		}
-		entries.Entries = append(entries.Entries, commits...)
-		start += bulkStep
+// cutBulk makes the regions of the rows.
+func (c *Cluster) cutBulk() {
+	b := c.cfg.Bulk
+	n := b.Regions
+	if n == 0 {
+		n = min(8, b.Rows)
 	}
+	for i := range n {
+		r := &bulkRegion{next: b.Rows * i / n, end: b.Rows * (i + 1) / n}
+		r.key, _ = b.Row(r.next)
+		c.cutTable(r.key)
+		if i > 0 {
+			c.bulkRegions[i-1].bound = r.key
+			c.regions.Split(r.key)
+		}
+		c.bulkRegions = append(c.bulkRegions, r)
+	}
+}
+
+// transaction makes the rows of the region's next transaction: all PREWRITEs,
+// then all COMMITs.
+func (r *bulkRegion) transaction(c *Cluster, start tso.TS) error {
+	b := c.cfg.Bulk
+	n := b.RowsPerTxn
+	if n == 0 {
+		n = 100
+	}
+	var commits []mvcc.Change
+	for range min(n, r.end-r.next) {
+		key, value := b.Row(r.next)
+		if bytes.Compare(key, r.last) <= 0 || (r.bound != nil && bytes.Compare(key, r.bound) >= 0) {
+			return cdcerr.InvalidArgument.New("Bulk.Row: the key of row %d, %X, is not between those before and after", r.next, key)
+		}
+		r.last = key
+		r.next++
+		pre := mvcc.Change{Kind: mvcc.Prewrite, Op: mvcc.Put, Key: key, Value: value, StartTS: start}
+		done := mvcc.Change{Kind: mvcc.Commit, Op: mvcc.Put, Key: key, StartTS: start, CommitTS: start + 1}
+		if len(value) <= mvcc.ShortValue {
+			done.Value = value
+		}
+		commits = append(commits, done)
+		if err := r.add(c, &pre); err != nil {
+			return err
+		}
+	}
+	for i := range commits {
+		if err := r.add(c, &commits[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add puts a row into the event that is being filled.
+func (r *bulkRegion) add(c *Cluster, ch *mvcc.Change) error {
+	row := rowPB(ch)
+	if r.size > 0 && r.size+rowBytes(row) > eventBytes {
+		if err := r.flush(c); err != nil {
+			return err
+		}
+	}
+	if len(r.rows) == 0 {
+		r.event = bulkEvent{first: ch.Key, last: ch.Key, commit: tso.Max}
+	}
+	if bytes.Compare(ch.Key, r.event.first) < 0 {
+		r.event.first = ch.Key
+	}
+	if bytes.Compare(ch.Key, r.event.last) > 0 {
+		r.event.last = ch.Key
+	}
+	if ch.CommitTS != 0 {
+		r.event.commit = min(r.event.commit, ch.CommitTS)
+	}
+	r.rows = append(r.rows, row)
+	r.size += rowBytes(row)
+	return nil
+}
+
+// flush encodes the event.
+func (r *bulkRegion) flush(c *Cluster) error {
+	if len(r.rows) == 0 {
+		return nil
+	}
+	ev := r.event
+	entries := cdcpb.Event_Entries{Entries: r.rows}
 	var err error
-	ev.entries, err = entries.Marshal()
-	return ev, rows, err
+	if ev.entries, err = entries.Marshal(); err != nil {
+		return cdcerr.Bug("bulk event: %v", err)
+	}
+	c.bulkEvents = append(c.bulkEvents, &ev)
+	r.rows, r.size = r.rows[:0], 0
+	return nil
 }
 
 // bulk sends the events to everyone who has subscribed to their regions, as

@@ -1,7 +1,9 @@
 package fake_test
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 )
 
@@ -100,4 +103,39 @@ func TestCutStreams(t *testing.T) {
 	f = openFeed(t, cl, r.Leader.StoreId, multiplexed)
 	f.send(cl.request(r, 1, 1))
 	f.want("1: PREWRITE PUT t1 value=a 5", "1: INITIALIZED")
+}
+
+// Leaders move and regions split all the while; nothing is lost, doubled with
+// other data, or told below a resolved-ts.
+func TestRegionsThatMove(t *testing.T) {
+	rec, err := fake.LoadRecording(filepath.Join(golden, "workloads", "ddlstorm.jsonl.gz"))
+	must(t, err)
+	for _, seed := range []uint64{1, 2} {
+		t.Logf("seed %d", seed)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		c := run(t, fake.Config{Recording: rec, HoldForSubscriber: true, ResolvedInterval: 5 * time.Millisecond, Seed: seed, Stores: 5})
+		w := newWatcher(newClient(t, c), rec.StartTS, rec.EndTS)
+		watched := make(chan error, 1)
+		go func() { watched <- w.watch(within(t, time.Minute)) }()
+		for done := false; !done; {
+			regions := c.Regions()
+			r := regions[rng.IntN(len(regions))]
+			must(t, c.Lead(r.ID, uint64(rng.IntN(5)+1)))
+			// Between two rows of the region, if it has any.
+			if next := rng.IntN(400); bytes.HasPrefix(r.RawStart, []byte{'t'}) && len(r.RawStart) == 9 {
+				key := append(bytes.Clone(r.RawStart), "_r"...)
+				c.Split(span.AppendInt(key, int64(next)))
+			}
+			select {
+			case err := <-watched:
+				must(t, err)
+				done = true
+			case <-time.After(3 * time.Millisecond):
+			}
+		}
+		if w.seen["error"] == 0 {
+			t.Error("no region was ever lost")
+		}
+		w.judge(t, rec)
+	}
 }

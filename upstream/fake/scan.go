@@ -65,11 +65,11 @@ func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
 			return true
 		}
 		row := rowPB(&ch)
-		rows = append(rows, row)
-		size += rowBytes(row)
-		if size >= chunk {
+		if size > 0 && size+rowBytes(row) > chunk {
 			whole = flush()
 		}
+		rows = append(rows, row)
+		size += rowBytes(row)
 		return whole
 	})
 	if !whole || !flush() {

@@ -285,7 +285,13 @@ func (w *watcher) take(ev *cdcpb.ChangeDataEvent) error {
 		}
 		return w.resolve(sub, tso.TS(r.Ts))
 	}
+	if len(ev.Events) > 64 {
+		return fmt.Errorf("%d events in one message", len(ev.Events))
+	}
 	for _, e := range ev.Events {
+		if rows := e.GetEntries().GetEntries(); len(rows) > 1 && e.Size() > 34<<10 {
+			return fmt.Errorf("%d rows of %d bytes in one event", len(rows), e.Size())
+		}
 		sub := w.subs[e.RequestId]
 		if sub == nil {
 			return fmt.Errorf("event of request %d after its end: %v", e.RequestId, e)
