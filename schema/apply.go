@@ -291,7 +291,7 @@ func (c *change) table(info *TableInfo, schemaID int64) (*event.Table, error) {
 	if db == nil {
 		return nil, cdcerr.SchemaNotFound.New("job %d of type %d puts table %d into database %d: %s", c.job.ID, c.job.Type, info.ID, schemaID, c.job.Query)
 	}
-	return info.Table(db, nil)
+	return info.Table(db, c.zone)
 }
 
 func (c *change) invalid(format string, args ...any) error {

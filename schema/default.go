@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,14 @@ func fillAbsent(col *event.Column, c *ColumnInfo, updateTS uint64, zone *time.Lo
 		col.Absent = col.Zero()
 	}
 	return nil
+}
+
+// NeedsZone tells whether the table has a default whose moment depends on the
+// servers' zone: a TIMESTAMP column of version 0, made by a TiDB before 2.1.
+func (t *TableInfo) NeedsZone() bool {
+	return slices.ContainsFunc(t.Columns, func(c ColumnInfo) bool {
+		return c.Version == 0 && event.Type(c.Type.Tp) == event.TypeTimestamp && c.OriginDefault.Set
+	})
 }
 
 // originDefault casts the text that ADD COLUMN left to the column's present type.

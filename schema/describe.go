@@ -59,7 +59,7 @@ func conversions(j *Job, before, after *event.Table) ([]event.Conversion, error)
 		}
 	case j.Type == ActionMultiSchemaChange && j.Multi != nil:
 		for _, sub := range j.Multi.SubJobs {
-			if sub.Type != ActionModifyColumn {
+			if sub == nil || sub.Type != ActionModifyColumn {
 				continue
 			}
 			if err := add("a MODIFY COLUMN among others", func() (modifyArg, error) { return parseModify(sub.RawArgs) }); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -18,6 +19,7 @@ type Store struct {
 	seen     tso.TS // all job rows at or below it are here
 	resolved tso.TS // what Ready last said, or will say
 
+	zone      *time.Location // of the servers, for columns of version 0
 	databases map[int64]*DBInfo
 	lines     map[int64]*line   // by logical table id
 	places    map[int64][]place // by physical id
@@ -115,6 +117,10 @@ func NewStore(startTS tso.TS) *Store {
 	}
 }
 
+// SetZone says in which zone columns of version 0 keep TIMESTAMP defaults; UTC
+// unless it is called.
+func (s *Store) SetZone(zone *time.Location) { s.zone = zone }
+
 // LoadDatabase takes one database of the snapshot.
 func (s *Store) LoadDatabase(db *DBInfo) { s.databases[db.ID] = db }
 
@@ -125,7 +131,7 @@ func (s *Store) LoadTable(schemaID int64, info *TableInfo) error {
 	if db == nil {
 		return nil
 	}
-	t, err := info.Table(db, nil)
+	t, err := info.Table(db, s.zone)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ type Feed struct {
 	cfg      Config
 	upstream Upstream
 	columns  mount.JobColumns // set by Load, then left alone
+	systemID int64            // of the database mysql; set by Load too
 
 	advanced chan struct{} // one signal: more than one advance is still one reason to look
 	asked    chan struct{} // one signal: there are reads

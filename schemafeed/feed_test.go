@@ -237,6 +237,40 @@ func TestRecoveredDatabase(t *testing.T) {
 	})
 }
 
+// A TIMESTAMP column from before TiDB 2.1 keeps its default in the zone that
+// the cluster was made in.
+func TestZoneOfOldColumns(t *testing.T) {
+	s := newStore()
+	old := info(20, "old")
+	old["cols"] = []any{map[string]any{"id": 1, "name": name("ts"), "state": 5, "version": 0,
+		"type": map[string]any{"Tp": 7}, "origin_default": "2018-01-01 08:00:00"}}
+	s.put(20, tableKey(1, 20), old)
+	f := schemafeed.New(schemafeed.Config{StartTS: 100}, s)
+	if err := f.Load(t.Context()); !cdcerr.SchemaSnapshot.Is(err) {
+		t.Errorf("without mysql.tidb: %v", err)
+	}
+	s.put(20, databaseKey(2), map[string]any{"id": 2, "db_name": name("mysql"), "state": 5})
+	variables := info(21, "tidb")
+	text := map[string]any{"Tp": 15, "Charset": "utf8mb4"}
+	variables["cols"] = []any{
+		map[string]any{"id": 1, "name": name("VARIABLE_NAME"), "state": 5, "type": text},
+		map[string]any{"id": 2, "name": name("VARIABLE_VALUE"), "state": 5, "type": text},
+	}
+	s.put(20, tableKey(2, 21), variables)
+	for i, pair := range [][2]string{{"bootstrapped", "True"}, {"system_tz", "Asia/Shanghai"}} {
+		row := append([]byte{0x80, 0, 2, 0, 0, 0, 1, 2, byte(len(pair[0])), 0, byte(len(pair[0]) + len(pair[1])), 0}, pair[0]+pair[1]...)
+		s.rows = append(s.rows, event.RawKV{Op: event.Put, CommitTS: 20, Key: span.AppendInt(span.RecordPrefix(21), int64(i)), Value: row})
+	}
+	f = schemafeed.New(schemafeed.Config{StartTS: 100}, s)
+	if err := f.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table, _ := f.TableAt(20, 100)
+	if got := table.Columns[0].Absent.Text(&table.Columns[0]); got != "2018-01-01 00:00:00" {
+		t.Errorf("08:00 in Shanghai is %s in UTC", got)
+	}
+}
+
 // However many DDLs come, only so many wait: the feed lets go of its
 // subscription and takes it up again, and none is lost or told twice.
 func TestManyDDLs(t *testing.T) {

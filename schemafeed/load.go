@@ -3,6 +3,8 @@ package schemafeed
 import (
 	"context"
 	"fmt"
+	"time"
+	_ "time/tzdata" // a server may run where no zone is installed
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -44,6 +46,9 @@ func (f *Feed) loadDatabases(ctx context.Context, at tso.TS) error {
 			return fmt.Errorf("key %X: %w", key, err)
 		}
 		found++
+		if db.Name.L == "mysql" {
+			f.systemID = db.ID
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.store.LoadDatabase(db)
@@ -58,6 +63,7 @@ func (f *Feed) loadDatabases(ctx context.Context, at tso.TS) error {
 // loadTables goes through the tables of all databases in one sweep: a cluster
 // may have thousands of them.
 func (f *Feed) loadTables(ctx context.Context, at tso.TS) error {
+	zoned := false
 	start, end := schema.AllTablesRange()
 	return f.upstream.Scan(ctx, start, end, at, func(key, value []byte) error {
 		k, ok := schema.ParseMetaKey(key)
@@ -68,10 +74,54 @@ func (f *Feed) loadTables(ctx context.Context, at tso.TS) error {
 		if err != nil {
 			return fmt.Errorf("table %d of database %d: %w", k.TableID, k.SchemaID, err)
 		}
+		if !zoned && info.NeedsZone() {
+			zoned = true
+			if err := f.loadZone(ctx, at); err != nil {
+				return fmt.Errorf("the servers' time zone, for table %d: %w", k.TableID, err)
+			}
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.store.LoadTable(k.SchemaID, info)
 	})
+}
+
+// loadZone reads the zone that the cluster was bootstrapped in: the row
+// system_tz of mysql.tidb.
+func (f *Feed) loadZone(ctx context.Context, at tso.TS) error {
+	tables, err := f.tablesOf(ctx, f.systemID, at)
+	if err != nil {
+		return err
+	}
+	for _, info := range tables {
+		if info.Name.L != "tidb" {
+			continue
+		}
+		table, err := info.Table(&schema.DBInfo{ID: f.systemID, Name: schema.Name{O: "mysql", L: "mysql"}}, nil)
+		if err != nil {
+			return err
+		}
+		name, value := table.Column("variable_name"), table.Column("variable_value")
+		if name < 0 || value < 0 {
+			return cdcerr.SchemaSnapshot.New("mysql.tidb (id %d) has no columns variable_name and variable_value", table.ID)
+		}
+		start, end := recordRange(table.ID)
+		return f.upstream.Scan(ctx, start, end, at, func(k, v []byte) error {
+			row, err := mount.Row(&event.RawKV{Op: event.Put, CommitTS: at, Key: k, Value: v}, table)
+			if err != nil || string(row.After[name].Raw()) != "system_tz" {
+				return err
+			}
+			zone, err := time.LoadLocation(string(row.After[value].Raw()))
+			if err != nil {
+				return cdcerr.SchemaSnapshot.Wrap(err, "system_tz of mysql.tidb")
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.store.SetZone(zone)
+			return nil
+		})
+	}
+	return cdcerr.SchemaSnapshot.New("there is no table mysql.tidb")
 }
 
 func (f *Feed) loadJobs(ctx context.Context, at tso.TS) error {
