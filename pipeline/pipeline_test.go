@@ -224,7 +224,7 @@ func TestCancelInTheMiddleOfAWrite(t *testing.T) {
 		w.sc.resolve(120)
 		w.want()
 		w.stop()
-		w.ended()
+		_ = w.ended()
 		if w.p.Checkpoint() != 100 {
 			t.Fatal(w.p.Checkpoint())
 		}

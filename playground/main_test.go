@@ -153,7 +153,7 @@ func TestTheDemoStaysUp(t *testing.T) {
 		t.Errorf("status %d", s)
 	}
 	wantEqual(t, stdout.String(), 1)
-	for range up { //nolint:revive // until the reader has ended
+	for range up {
 	}
 }
 

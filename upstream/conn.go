@@ -48,7 +48,6 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 			MinConnectTimeout: 3 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepaliveParams()),
-		grpc.WithSharedWriteBuffer(true),
 	)
 	if err != nil {
 		return nil, cdcerr.EventFeed.Wrap(err, "address %s", address)

@@ -180,7 +180,7 @@ func (p *puppet) Tso(s pdpb.PD_TsoServer) error {
 	for n := int64(1); ; n++ {
 		req, err := s.Recv()
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // the client has gone
 		}
 		ts := &pdpb.Timestamp{Physical: 1_700_000_000_000 + n, Logical: int64(req.GetCount())}
 		if err := s.Send(&pdpb.TsoResponse{Header: p.header(), Count: req.GetCount(), Timestamp: ts}); err != nil {

@@ -267,7 +267,7 @@ func (s *stream) send(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Clien
 		s.mu.Unlock()
 		for _, q := range queue {
 			if err := rpc.Send(q); err != nil {
-				return nil // the receiver hears the reason
+				return nil //nolint:nilerr // the receiver hears the reason
 			}
 		}
 		select {

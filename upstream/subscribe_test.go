@@ -46,7 +46,7 @@ func subscribe(t testing.TB, c *Client, s Subscription, gate chan struct{}) *wat
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch{t: t, cancel: cancel, done: make(chan error, 1), moved: make(chan struct{}, 1), gate: gate}
 	go func() { w.done <- c.Subscribe(ctx, s, func(b Batch) error { return w.take(ctx, b) }) }()
-	t.Cleanup(func() { w.stop() })
+	t.Cleanup(func() { _ = w.stop() })
 	return w
 }
 

@@ -59,7 +59,7 @@ func pdVersion(ctx context.Context, client *http.Client, endpoint string) (strin
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing is written
+	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	if err != nil {
 		return "", err
