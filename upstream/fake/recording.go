@@ -152,9 +152,6 @@ func (rec *Recording) readLine(b *planner, n int, text []byte) error {
 	if err := l.parse(text); err != nil {
 		return err
 	}
-	if rec.StartTS == 0 && l.Type != "START" {
-		return fmt.Errorf("%s before the START line", l.Type)
-	}
 	switch l.Type {
 	case "START":
 		if rec.StartTS != 0 || l.TS == 0 {
@@ -167,6 +164,9 @@ func (rec *Recording) readLine(b *planner, n int, text []byte) error {
 		}
 		rec.EndTS = l.TS
 	case "PREWRITE", "COMMIT", "COMMITTED", "ROLLBACK", "SPLIT":
+		if rec.StartTS == 0 {
+			return fmt.Errorf("%s before the START line", l.Type)
+		}
 		if len(l.Key) == 0 {
 			return fmt.Errorf("%s without a key", l.Type)
 		}
