@@ -36,6 +36,11 @@ playground: ## a recorded TiDB stream through Sluice into a database in this pro
 test: mariadb ## all tests, then the race pass; installs what they need
 	$(GO) test -timeout 10m ./...
 	$(MAKE) --no-print-directory race
+	@echo 'left to make heavy: upstream with the largest recordings'
+
+.PHONY: heavy
+heavy: ## the tests of some minutes that make test leaves out, and says so
+	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/...
 
 .PHONY: race
 race: cc mariadb ## the packages with goroutines under the race detector
