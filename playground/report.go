@@ -3,7 +3,7 @@ package playground
 import (
 	"context"
 	"fmt"
-	"net/url"
+	"net"
 	"time"
 
 	"github.com/sluice-cdc/sluice/verify"
@@ -68,16 +68,39 @@ func (p *player) watch(ctx context.Context, s status) error {
 	}
 }
 
-// stay keeps the database up for whoever wants to look.
-func (p *player) stay(ctx context.Context, uri string) {
-	if ctx.Err() != nil {
+// greet says what is about to happen, before the first recording of the demo.
+func (p *player) greet(recordings []recording) {
+	fmt.Fprintf(p.words, "Replaying what a real TiDB did:")
+	for _, r := range recordings {
+		fmt.Fprintf(p.words, " %s", r.name)
+	}
+	speed := fmt.Sprintf("at %g times its own speed", p.options.Speed)
+	switch p.options.Speed {
+	case 0:
+		speed = "as fast as it is read"
+	case 1:
+		speed = "at its own speed"
+	}
+	fmt.Fprintf(p.words, ", %s.\nPD and TiKV are fakes that speak gRPC; everything behind them is Sluice.\n", speed)
+	if p.options.SinkURI == "" {
+		fmt.Fprintf(p.words, "It writes into a database in this process; look into it while it runs:\n\n  %s\n\n", p.client())
+	}
+}
+
+// client is a command that connects to the database in this process.
+func (p *player) client() string {
+	host, port, err := net.SplitHostPort(p.embedded)
+	if err != nil {
+		return p.embedded
+	}
+	return "mysql --protocol=tcp -h " + host + " -P " + port + " -u root"
+}
+
+// stay keeps the database in this process up for whoever wants to look.
+func (p *player) stay(ctx context.Context) {
+	if ctx.Err() != nil || p.options.SinkURI != "" {
 		return
 	}
-	if u, err := url.Parse(uri); err == nil && u.Hostname() != "" && p.options.SinkURI == "" {
-		fmt.Fprintf(p.words, "\nThe database stays up. Look into it with any MySQL client, such as\n\n  mysql --protocol=tcp -h %s -P %s -u root --comments\n\nCtrl-C ends.\n",
-			u.Hostname(), u.Port())
-	} else {
-		return
-	}
+	fmt.Fprintf(p.words, "\nThe database stays up; any MySQL client can look into it:\n\n  %s\n\nCtrl-C ends.\n", p.client())
 	<-ctx.Done()
 }

@@ -49,6 +49,7 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	services, ctx := errgroup.WithContext(ctx)
+	p := &player{options: o, out: stdout, words: stderr, log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	uri := o.SinkURI
 	if uri == "" {
 		embedded, err := OpenEmbedded(o.Port)
@@ -56,9 +57,8 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 			return couldNotRun, err
 		}
 		services.Go(func() error { return embedded.Run(ctx) })
-		uri = embedded.URI()
+		uri, p.embedded = embedded.URI(), embedded.Addr()
 	}
-	p := &player{options: o, out: stdout, words: stderr, log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	status := couldNotRun
 	services.Go(func() error {
 		defer stop()
@@ -66,9 +66,12 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 		if p.target, err = openTarget(ctx, uri, o.DropExisting, p.log); err != nil {
 			return err
 		}
+		if !o.Verify {
+			p.greet(recordings)
+		}
 		status = p.all(ctx, recordings)
 		if !o.Verify {
-			p.stay(ctx, uri)
+			p.stay(ctx)
 		}
 		return p.target.close()
 	})
@@ -80,11 +83,12 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 
 // player runs recordings one after the other.
 type player struct {
-	options *Options
-	target  target
-	out     io.Writer // a line a recording
-	words   io.Writer // everything else
-	log     *slog.Logger
+	options  *Options
+	target   target
+	embedded string    // address of the database in this process, if it is the target
+	out      io.Writer // a line a recording
+	words    io.Writer // everything else
+	log      *slog.Logger
 }
 
 // all runs every recording; one that cannot run does not stop the next.

@@ -22,6 +22,7 @@ func (c gotCell) meets(want Cell) bool { return c.why != Carried || c.Cell == wa
 type gotRow struct {
 	cells     []gotCell
 	recovered bool
+	rowID     int // the cell of a hidden row id that may be another by now; -1: none
 }
 
 func (g *gotRow) meets(want []Cell) bool {
@@ -63,7 +64,7 @@ type pairing struct {
 
 // pair matches rows by key. Among rows of one key (a hidden row id can stand in
 // two partitions) equal ones go first. Where nothing tells rows apart, only equal
-// rows are matched.
+// rows are matched, and so are rows whose hidden row id may have changed.
 func (t *table) pair() pairing {
 	key := t.key
 	if len(key) == 0 {
@@ -92,6 +93,15 @@ func (t *table) pair() pairing {
 		wantOf[g] = -1
 		if k, ok := t.got[g].keyOf(key); ok {
 			take(g, byKey[k], func(w int) bool { return t.got[g].meets(t.want[w]) })
+		}
+	}
+	for g, got := range t.got {
+		if wantOf[g] >= 0 || got.rowID < 0 {
+			continue
+		}
+		got.cells[got.rowID].why = Moved
+		if take(g, all, func(w int) bool { return got.meets(t.want[w]) }); wantOf[g] < 0 {
+			got.cells[got.rowID].why = Carried
 		}
 	}
 	for g := range wantOf {

@@ -96,7 +96,7 @@ func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, leftOu
 		in.want = append(in.want, pick(row, wantAt))
 	}
 	for _, row := range have.Rows {
-		g := &gotRow{cells: make([]gotCell, len(haveAt))}
+		g := &gotRow{cells: make([]gotCell, len(haveAt)), rowID: -1}
 		for i, at := range haveAt {
 			g.cells[i].Cell = row[at]
 		}

@@ -66,7 +66,7 @@ func (m *Model) Row(r *event.Row) {
 	handle := string(handleOf(r.Key))
 	rows := m.rows[r.PhysicalID]
 	if _, here := rows[handle]; !here && r.Before != nil {
-		m.settle(r.PhysicalID, handle)
+		m.settle(r, handle)
 	}
 	if r.After == nil {
 		delete(rows, handle)
@@ -79,16 +79,37 @@ func (m *Model) Row(r *event.Row) {
 	rows[handle] = &stored{row: r}
 }
 
-// settle takes a row out of its pool: an event of it tells where it is.
-func (m *Model) settle(physicalID int64, handle string) {
+// settle takes a row out of its pool: an event of it tells where it is. A hidden
+// row id may be a new one (two partitions that met had the same): then the row is
+// told by what it held.
+func (m *Model) settle(r *event.Row, handle string) {
 	for _, p := range m.pools {
-		if !slices.Contains(p.ids, physicalID) || len(p.rows[handle]) == 0 {
+		if slices.Contains(p.ids, r.PhysicalID) && len(p.rows[handle]) > 0 {
+			p.drop(handle, 0)
+			return
+		}
+	}
+	if r.Table.Handle.Kind != event.RowIDHandle {
+		return
+	}
+	for _, p := range m.pools {
+		if !slices.Contains(p.ids, r.PhysicalID) {
 			continue
 		}
-		if p.rows[handle] = p.rows[handle][1:]; len(p.rows[handle]) == 0 {
-			delete(p.rows, handle)
+		for _, h := range sortedKeys(p.rows) {
+			for i, s := range p.rows[h] {
+				if s.holds(r.Before, r.Table) {
+					p.drop(h, i)
+					return
+				}
+			}
 		}
-		return
+	}
+}
+
+func (p *pool) drop(handle string, i int) {
+	if p.rows[handle] = slices.Delete(slices.Clone(p.rows[handle]), i, i+1); len(p.rows[handle]) == 0 {
+		delete(p.rows, handle)
 	}
 }
 
@@ -203,6 +224,7 @@ func (m *Model) redistribute(c event.TableChange) {
 	p := &pool{ids: made, rows: map[string][]*stored{}}
 	for _, id := range gone { // in the order of the partitions
 		for handle, s := range m.rows[id] {
+			s.moved = true
 			p.rows[handle] = append(p.rows[handle], s)
 		}
 		delete(m.rows, id)

@@ -257,3 +257,23 @@ func TestRowsOfOneHiddenID(t *testing.T) {
 	v = story(t, e, create(p), put(p, 71, 1, 10, nil, image(2, "two")), put(p, 72, 1, 10, nil, image(1, "uno")))
 	want(t, v, "differ(1)", `v: want "one", got "uno"`)
 }
+
+// Where two partitions meet whose rows have the same hidden row id, one of the
+// rows gets a new one, and no event says so.
+func TestAHiddenRowIDThatAReorganisationChanged(t *testing.T) {
+	p := heapOf(7, "t", 71, 72)
+	q := heapOf(7, "t", 73)
+	q2 := heapOf(7, "t", 73, 74)
+	head := `{"kind":"table","db":"db","table":"t","table_id":7,"type":"BASE TABLE","partitions":{"a":73,"b":74}}`
+	one := `{"kind":"row","db":"db","table":"t","row":{"_tidb_rowid":"1","id":"1","v":"one"}}`
+	two := `{"kind":"row","db":"db","table":"t","row":{"_tidb_rowid":"9","id":"2","v":"two"}}`
+	events := []any{create(p), put(p, 71, 1, 10, nil, image(1, "one")), put(p, 72, 1, 10, nil, image(2, "two")),
+		ddl(64, 11, change(p, q)), ddl(19, 12, change(q, q2))}
+	want(t, story(t, expected(t, head, one, two), events...), "listed(1)", `_tidb_rowid = "9": partition backfill`)
+	// An event under the new id takes the old row out; another row stays another.
+	update := append(events[:len(events):len(events)], put(q2, 73, 9, 13, image(2, "two"), image(2, "TWO")))
+	upper := `{"kind":"row","db":"db","table":"t","row":{"_tidb_rowid":"9","id":"2","v":"TWO"}}`
+	want(t, story(t, expected(t, head, one, upper), update...), "equal")
+	other := `{"kind":"row","db":"db","table":"t","row":{"_tidb_rowid":"9","id":"2","v":"zwei"}}`
+	want(t, story(t, expected(t, head, one, other), events...), "differ(2)")
+}

@@ -23,6 +23,7 @@ type Rows struct {
 	pending []*event.Row
 
 	judged, deleted   int
+	keyless           int             // deletes of rows whose key columns the history lacks
 	moments           map[tso.TS]bool // of every row: true where the history has it
 	unjudged          int             // rows of moments that the history lacks
 	lacking           []*event.Row    // the first of those, should it turn out not to be a sample
@@ -53,6 +54,9 @@ func (r *Rows) Finish() *Verdict {
 	} else {
 		r.verdict.note("%d rows and %d deletes judged by the history of %d commits", r.judged, r.deleted, r.history.Moments())
 		r.judgeLacking()
+	}
+	if r.keyless > 0 {
+		r.verdict.note("%d deletes are not judged: the history has no key columns to tell their rows by", r.keyless)
 	}
 	for _, name := range r.order {
 		r.verdict.Tables = append(r.verdict.Tables, *r.tables[name])
@@ -159,7 +163,8 @@ func (r *Rows) missing(row *event.Row, t *standing, cols *shared, got []Cell) {
 
 // gone: no row that is left may have the deleted one's key. In a partitioned
 // table another partition may hold a row of the same hidden row id, so there the
-// whole row is compared.
+// whole row is compared. Without its key columns in the history (it was read with
+// a later schema) another row could look the same: then nothing is said.
 func (r *Rows) gone(row *event.Row, s *State, all map[*State]*standing) {
 	r.deleted++
 	r.tallyOf(row).Rows++
@@ -170,12 +175,12 @@ func (r *Rows) gone(row *event.Row, s *State, all map[*State]*standing) {
 	cols := t.columns(row.Table)
 	got := cols.print(row, row.Before)
 	key := keyColumns(row.Table, s.Columns)
-	whole := len(key) == 0 || len(row.Table.Partitions) > 0
+	if len(key) == 0 {
+		r.keyless++
+		return
+	}
 	for i, have := range s.Rows {
-		if t.used[i] || len(cols.at) == 0 {
-			continue
-		}
-		if whole && !cols.same(have, got) || !whole && !cols.sameKey(key, have, got) {
+		if t.used[i] || !cols.sameKey(key, have, got) || len(row.Table.Partitions) > 0 && !cols.same(have, got) {
 			continue
 		}
 		r.differ(row, Difference{Column: WholeRow, Want: "the row, still", Got: "delete"})

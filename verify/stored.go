@@ -7,6 +7,22 @@ type stored struct {
 	row       *event.Row
 	converted *conversion // the DDLs that converted a column since, newest first
 	recovered bool        // its table came back since
+	moved     bool        // a reorganisation moved it since, and may have given it a new hidden row id
+}
+
+// holds tells whether the row has what an image of table t has, as far as events
+// of both carry it.
+func (s *stored) holds(image event.Image, t *event.Table) bool {
+	for i := range t.Columns {
+		in := columnOfID(s.row.Table, t.Columns[i].ID)
+		if in < 0 || in >= len(s.row.After) || s.row.After[in].IsMissing() {
+			continue
+		}
+		if !s.row.After[in].Equal(image[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // conversion is a column that a DDL rewrote after the row was written.
@@ -31,11 +47,14 @@ func newPrinter(t *event.Table, c compared) *printer {
 
 // print is a stored row as its table prints it now.
 func (p *printer) print(s *stored) *gotRow {
-	g := &gotRow{cells: make([]gotCell, len(p.from)), recovered: s.recovered}
+	g := &gotRow{cells: make([]gotCell, len(p.from)), recovered: s.recovered, rowID: -1}
 	in := p.placesIn(s.row.Table)
 	for i, from := range p.from {
 		if from < 0 {
 			g.cells[i].Cell = rowID(s.row.Key)
+			if s.moved {
+				g.rowID = i
+			}
 		} else {
 			g.cells[i] = s.cell(&p.of.Columns[from], in[i])
 		}
