@@ -23,7 +23,7 @@ import (
 func TestEveryRecordingDecodes(t *testing.T) {
 	for _, r := range goldenRecordings(t) {
 		t.Run(r.name, func(t *testing.T) {
-			if r.name == "bigtxn" || testing.Short() && strings.Contains(r.stream, "workloads") {
+			if r.name == "bigtxn" {
 				t.Skip("the command's own test replays it")
 			}
 			t.Parallel()
@@ -36,7 +36,7 @@ func TestEveryRecordingDecodes(t *testing.T) {
 
 func goldenRecordings(t *testing.T) []recording {
 	t.Helper()
-	all, err := findRecordings(goldenDirs(t))
+	all, err := findRecordings(recordings(t))
 	if err != nil {
 		t.Fatal(err)
 	}

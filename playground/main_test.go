@@ -3,6 +3,7 @@ package playground
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
 )
 
@@ -31,6 +33,15 @@ func goldenDirs(t *testing.T) []string {
 		dirs = append(dirs, filepath.Dir(meta))
 	}
 	return dirs
+}
+
+// recordings are all of them, and where time is short a few that differ in kind.
+func recordings(t *testing.T) []string {
+	t.Helper()
+	if testing.Short() {
+		return []string{golden + "/08_txn.jsonl.gz", golden + "/11_partition.jsonl.gz", golden + "/13_ddl_column.jsonl.gz", golden + "/21_flashback_db.jsonl.gz"}
+	}
+	return goldenDirs(t)
 }
 
 // command runs the playground and returns what it printed.
@@ -59,10 +70,7 @@ func wantEqual(t *testing.T, stdout string, recordings int) {
 
 func TestEveryRecordingIntoNothing(t *testing.T) {
 	args := []string{"--sink-uri", "blackhole://", "--verify"}
-	dirs := goldenDirs(t)
-	if testing.Short() {
-		dirs = dirs[:1]
-	}
+	dirs := recordings(t)
 	for _, d := range dirs {
 		args = append(args, "--recording", d)
 	}
@@ -81,10 +89,7 @@ func TestEveryRecordingIntoNothing(t *testing.T) {
 // the recordings is refused by it.
 func TestEveryRecordingIntoMariaDB(t *testing.T) {
 	server := mariadb.Start(t)
-	dirs := goldenDirs(t)
-	if testing.Short() {
-		dirs = []string{golden + "/08_txn.jsonl.gz", golden + "/13_ddl_column.jsonl.gz", golden + "/21_flashback_db.jsonl.gz"}
-	}
+	dirs := recordings(t)
 	args := []string{"--sink-uri", server.URI(), "--verify"}
 	for _, d := range dirs {
 		args = append(args, "--recording", d)
@@ -237,6 +242,58 @@ func TestWhatCannotRunIsStatusTwo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := command(t, c.args...)
 			if status != couldNotRun || stdout != "" || !strings.Contains(stderr, c.text) || strings.Contains(stderr, "secret") {
+				t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+			}
+		})
+	}
+}
+
+// spoilStream rewrites the lines of a recording's stream.
+func spoilStream(t *testing.T, stem string, spoil func(lines string) string) {
+	t.Helper()
+	path := stem + ".jsonl.gz"
+	text, err := readFile(path, func(_ string, in io.Reader) (string, error) {
+		b, err := io.ReadAll(in)
+		return string(b), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoiled := spoil(text)
+	if spoiled == text {
+		t.Fatal("nothing was spoiled")
+	}
+	writeFile(t, path, spoiled)
+}
+
+// Bad bytes from upstream: each kind has its own code, and stops the run.
+func TestBadBytesFromUpstream(t *testing.T) {
+	inHex := func(s string) string { return hex.EncodeToString([]byte(s)) }
+	for name, c := range map[string]struct {
+		recording string
+		spoil     func(string) string
+		code      *cdcerr.Code
+		text      string
+	}{
+		"a row cut short": {"09_conflict", func(s string) string {
+			row := regexp.MustCompile(`"value":"(80000[0-9a-f]+)"`)
+			return row.ReplaceAllStringFunc(s, func(v string) string { return v[:len(v)-5] + `"` })
+		}, cdcerr.CorruptRow, "key"},
+		"a row that is not what its checksum says": {"08_txn", func(s string) string {
+			return strings.ReplaceAll(s, inHex("cksum2"), inHex("cksum3"))
+		}, cdcerr.ChecksumMismatch, "key"},
+		"an action that nobody knows": {"13_ddl_column", func(s string) string {
+			return strings.ReplaceAll(s, inHex(`"type":61,`), inHex(`"type":99,`))
+		}, cdcerr.UnknownDDL, "99"},
+		"a job that is no JSON": {"20_system", func(s string) string {
+			return strings.ReplaceAll(s, inHex(`{"id":`), inHex(`["id":`))
+		}, cdcerr.InvalidDDLJob, "job"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, stem := copyRecording(t, c.recording)
+			spoilStream(t, stem, c.spoil)
+			status, stdout, stderr := command(t, "--recording", dir, "--sink-uri", "blackhole://", "--verify")
+			if status != couldNotRun || stdout != "" || !strings.Contains(stderr, c.code.ID) || !strings.Contains(stderr, c.text) {
 				t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 			}
 		})
