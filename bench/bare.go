@@ -79,7 +79,9 @@ func place(ctx context.Context, pd string) (regions []*pdpb.Region, stores map[u
 	}
 	header := &pdpb.RequestHeader{ClusterId: members.Header.ClusterId}
 	s := loadSpan()
-	found, err := client.ScanRegions(ctx, &pdpb.ScanRegionsRequest{Header: header, StartKey: []byte(s.Start), EndKey: []byte(s.End), Limit: 1000})
+	found, err := client.BatchScanRegions(ctx, &pdpb.BatchScanRegionsRequest{
+		Header: header, Ranges: []*pdpb.KeyRange{{StartKey: []byte(s.Start), EndKey: []byte(s.End)}}, Limit: 1000,
+	})
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/sluice-cdc/sluice/event"
 )
@@ -17,6 +18,12 @@ type batch struct {
 	ends  []int       // index in rows behind each transaction
 	bytes int64
 }
+
+// What mounting adds to a raw change, in bytes.
+const (
+	rowCost   = int64(unsafe.Sizeof(event.Row{}))
+	valueCost = int64(unsafe.Sizeof(event.Value{}))
+)
 
 func (b *batch) empty() bool { return len(b.rows) == 0 }
 
@@ -34,7 +41,7 @@ func (b *batch) inLastTxn(raw *event.RawKV) bool {
 
 func (b *batch) add(row *event.Row) {
 	b.rows = append(b.rows, row)
-	b.bytes += row.Raw.Size()
+	b.bytes += row.Raw.Size() + rowCost + int64(len(row.Before)+len(row.After))*valueCost
 	if b.inLastTxn(row.Raw) {
 		b.ends[len(b.ends)-1] = len(b.rows)
 		return

@@ -3,7 +3,6 @@ package pipeline_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 
@@ -94,6 +93,6 @@ func BenchmarkStages(b *testing.B) {
 func TestAllocationsPerRow(t *testing.T) {
 	const n = 100_000
 	if per := float64(flow(t, n)) / n; per > 0.2 {
-		t.Fatal(fmt.Sprintf("%.2f allocations a row", per))
+		t.Fatalf("%.2f allocations a row", per)
 	}
 }

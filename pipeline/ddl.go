@@ -43,15 +43,18 @@ func (r *reader) take(ctx context.Context, known tso.TS) error {
 		if p.decided {
 			continue
 		}
-		p.decided = true
-		if p.Decision, p.err = r.scope.DDL(p.DDL); p.err != nil {
-			break
-		}
+		p.decide(r.scope)
 		if err := r.follow(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil //nolint:nilerr // a DDL's error is told when its turn comes
+}
+
+// decide settles what is done about the DDL; an error waits for its turn.
+func (p *planned) decide(s filter.Scope) {
+	p.decided = true
+	p.Decision, p.err = s.DDL(p.DDL)
 }
 
 // follow begins the physical ids that a DDL brings, from where their rows count.

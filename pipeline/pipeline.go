@@ -69,7 +69,7 @@ type Config struct {
 
 	// MemoryQuota bounds the rows between upstream and sink, in bytes.
 	MemoryQuota int64
-	// BatchRows and BatchBytes end a batch at the next transaction.
+	// BatchRows and BatchBytes (raw and mounted) end a batch at the next transaction.
 	BatchRows  int
 	BatchBytes int64
 
@@ -87,7 +87,7 @@ func Default() Config {
 		// A batch is what the sink gets at once. 2,048 rows of 200 bytes are a few
 		// milliseconds of work for any sink, far more than what a hand-over costs.
 		BatchRows:  2048,
-		BatchBytes: 1 << 20,
+		BatchBytes: 2 << 20,
 		Gate:       openGate{},
 		Grant:      func() sink.Grant { return sink.Grant{} },
 		Log:        slog.New(slog.DiscardHandler),

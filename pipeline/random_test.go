@@ -20,8 +20,19 @@ type history struct {
 	tables map[string]*event.Table // by name, those that exist
 	nextID int64
 	now    tso.TS
-	rows   map[int64][]event.RawKV // by physical id, not sent yet
-	lines  []string                // what the downstream must get, without checkpoints
+	rows   map[int64][]event.RawKV // by physical id, in commit order
+	ddls   []*event.DDL
+	lines  []string // what the downstream must get, without checkpoints
+}
+
+// draw makes a history of tables a and b, and perhaps c.
+func draw(t *rapid.T) (h *history, first []*event.Table) {
+	first = []*event.Table{table(1, "a"), table(2, "b")}
+	h = &history{tables: map[string]*event.Table{"a": first[0], "b": first[1]}, nextID: 10, now: 101, rows: map[int64][]event.RawKV{}}
+	for i, op := range rapid.SliceOfN(rapid.IntRange(0, 9), 1, 40).Draw(t, "ops") {
+		h.step(op, i)
+	}
+	return h, first
 }
 
 // Whatever the order of arrival, the downstream gets every row once, in commit
@@ -29,16 +40,14 @@ type history struct {
 // is still to come (P3).
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &history{tables: map[string]*event.Table{"a": table(1, "a"), "b": table(2, "b")}, nextID: 10, now: 101, rows: map[int64][]event.RawKV{}}
-		first := []*event.Table{h.tables["a"], h.tables["b"]}
-		ops := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 40).Draw(rt, "ops")
+		h, first := draw(rt)
 		size := rapid.IntRange(1, 5).Draw(rt, "batch")
 		deliver := rapid.SliceOfN(rapid.IntRange(0, 100), 10, 10).Draw(rt, "deliver")
 		var wrong error
 		synctest.Test(t, func(t *testing.T) {
 			w := start(t, func(c *pipeline.Config) { c.BatchRows, c.MemoryQuota = size, 2000 }, first...)
-			for i, op := range ops {
-				h.step(w, op, i)
+			for _, d := range h.ddls {
+				w.sc.ddl(d)
 			}
 			if wrong = h.deliver(w, deliver); wrong == nil {
 				wrong = h.judge(w.down.take())
@@ -54,7 +63,7 @@ func TestRandomHistories(t *testing.T) {
 }
 
 // step is one transaction or one DDL.
-func (h *history) step(w *world, op, i int) {
+func (h *history) step(op, i int) {
 	h.now += tso.TS(i%3 + 1)
 	name := string(rune('a' + op%3))
 	t := h.tables[name]
@@ -94,7 +103,7 @@ func (h *history) step(w *world, op, i int) {
 		d.Tables = []event.TableChange{change(t, &after)}
 	}
 	h.lines = append(h.lines, fmt.Sprintf("%d DDL %s", h.now, d.Query))
-	w.sc.ddl(d)
+	h.ddls = append(h.ddls, d)
 }
 
 // deliver sends the rows span by span in pieces, each piece backwards, the last
