@@ -37,7 +37,7 @@ func (r *reader) take(ctx context.Context, known tso.TS) error {
 	}
 	for i := range min(len(r.ddls), aheadMax) {
 		p := &r.ddls[i]
-		if p.err != nil || r.cfg.TargetTS != 0 && p.SwitchTS > r.cfg.TargetTS {
+		if p.fatal() || r.cfg.TargetTS != 0 && p.SwitchTS > r.cfg.TargetTS {
 			break // nothing behind it will be reached
 		}
 		if p.decided {
@@ -48,7 +48,7 @@ func (r *reader) take(ctx context.Context, known tso.TS) error {
 			return err
 		}
 	}
-	return nil //nolint:nilerr // a DDL's error is told when its turn comes
+	return nil
 }
 
 // decide settles what is done about the DDL; an error waits for its turn.
@@ -56,6 +56,9 @@ func (p *planned) decide(s filter.Scope) {
 	p.decided = true
 	p.Decision, p.err = s.DDL(p.DDL)
 }
+
+// fatal tells whether the changefeed ends when the DDL's turn comes.
+func (p *planned) fatal() bool { return p.err != nil }
 
 // follow begins the physical ids that a DDL brings, from where their rows count.
 // One that is open stays as it is: if a DDL before takes it, it begins anew when

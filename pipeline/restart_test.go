@@ -143,7 +143,7 @@ func (h *history) judgeRun(start, end tso.TS, err error, got []string) error {
 	}
 	got = slices.DeleteFunc(got, func(l string) bool { return strings.HasPrefix(l, "checkpoint") })
 	if len(got) > len(due) || !slices.Equal(got, due[:len(got)]) || len(got) < covered || err == nil && len(got) != len(due) {
-		return fmt.Errorf("from %d to checkpoint %d (%v)\n\t%s\nwas due\n\t%s", start, end, err, strings.Join(got, "\n\t"), strings.Join(due, "\n\t"))
+		return fmt.Errorf("from %d to checkpoint %d (%w)\n\t%s\nwas due\n\t%s", start, end, err, strings.Join(got, "\n\t"), strings.Join(due, "\n\t"))
 	}
 	return nil
 }
