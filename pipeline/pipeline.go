@@ -73,8 +73,10 @@ type Config struct {
 	BatchRows  int
 	BatchBytes int64
 
-	Gate     Gate
-	Grant    func() sink.Grant // the leave to write as it stands when a write begins
+	Gate  Gate
+	Grant func() sink.Grant // the leave to write as it stands when a write begins
+	// Recorder keeps the moves of timestamps; give the schema's feed the same one,
+	// or its moves are not in the history.
 	Recorder *Recorder
 	Log      *slog.Logger
 	Now      func() time.Time
