@@ -6,8 +6,8 @@ import "strings"
 // charset may come back empty where the collation says all.
 func (d Dialect) collation(charset, collation string) (string, string) {
 	charset, collation = strings.ToLower(charset), strings.ToLower(collation)
-	if charset == "gb18030" && (d.Kind == MariaDB || d.Kind == Other) {
-		if collation == "gb18030_chinese_ci" {
+	if charset == "gb18030" && d.Kind == MariaDB || d.Kind == Other && (charset == "gb18030" || charset == "gbk") {
+		if strings.HasSuffix(collation, "_chinese_ci") {
 			return "utf8mb4", "utf8mb4_unicode_ci"
 		}
 		return "utf8mb4", "utf8mb4_bin"
@@ -33,7 +33,7 @@ func (d Dialect) collationFeature(charset, collation string) string {
 	if _, now := d.collation(charset, collation); strings.EqualFold(now, collation) {
 		return ""
 	}
-	if strings.EqualFold(charset, "gb18030") {
+	if strings.HasPrefix(strings.ToLower(charset), "gb") {
 		return FeatureGB18030
 	}
 	return Feature0900

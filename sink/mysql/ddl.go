@@ -13,9 +13,15 @@ type script struct {
 	// use is the database for names that cannot be qualified, empty for none.
 	use        string
 	statements []string
-	// zone is the session's zone for the first statement: its conversions
-	// between TIMESTAMP and other types go by it.
-	zone *zone
+	// main is the one of the statements that an ALTER became; first are run
+	// before it, each time that it is.
+	main  string
+	first []string
+	// zone is the session's zone for main: its conversions of moments go by it.
+	// inUTC is main for a session in UTC.
+	zone    *zone
+	moments []moment
+	inUTC   string
 	// fill are tables whose rows no event carries: created by the statements,
 	// to be filled from the upstream's snapshot.
 	fill []*event.Table
@@ -229,7 +235,7 @@ func (s *script) createTable(d *event.DDL, dialect Dialect, n *ast.CreateTableSt
 
 // recover creates tables that come back from what they were.
 func (s *script) recover(d *event.DDL, dialect Dialect, canFill bool) error {
-	if dialect.Kind == TiDB {
+	if dialect.Kind == TiDB && d.Query != "" {
 		s.use = ""
 		if d.Action == actionRecoverTable {
 			s.use = d.Schema

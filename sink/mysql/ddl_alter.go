@@ -23,6 +23,17 @@ func (s *script) alter(d *event.DDL, dialect Dialect) error {
 		s.note(FeatureTemporary, after.FullName())
 		return nil
 	}
+	if s.zone, s.moments = momentsOf(d); s.zone != nil {
+		plain := new(script)
+		if err := plain.alterTable(d, dialect, before, after); err != nil {
+			return err
+		}
+		s.inUTC = plain.main
+	}
+	return s.alterTable(d, dialect, before, after)
+}
+
+func (s *script) alterTable(d *event.DDL, dialect Dialect, before, after *event.Table) error {
 	nodes, err := parse(d)
 	if err != nil {
 		return err
@@ -32,7 +43,6 @@ func (s *script) alter(d *event.DDL, dialect Dialect) error {
 			return err
 		}
 	}
-	s.zone = zoneOf(d)
 	for _, n := range nodes {
 		r := rewriter{script: s, ddl: d, dialect: dialect, before: before, after: after}
 		if err := r.statement(n); err != nil {
@@ -99,7 +109,7 @@ func (r *rewriter) alterTable(n *ast.AlterTableStmt) error {
 	n.Table = tableName(name)
 	specs := n.Specs
 	n.Specs = nil
-	for _, x := range specs {
+	for _, x := range oneColumnEach(specs) {
 		keep, err := r.spec(x)
 		if err != nil {
 			return err
@@ -108,12 +118,32 @@ func (r *rewriter) alterTable(n *ast.AlterTableStmt) error {
 			n.Specs = append(n.Specs, x)
 		}
 	}
+	n.Specs = append(n.Specs, r.more...)
 	if len(n.Specs) == 0 {
 		r.script.zone = nil
 		r.script.statements = append(r.script.statements, r.later...)
 		return nil
 	}
 	return r.emit(n)
+}
+
+// oneColumnEach makes a clause a column of ADD COLUMN (a …, b …), which not
+// every server reads.
+func oneColumnEach(specs []*ast.AlterTableSpec) []*ast.AlterTableSpec {
+	var out []*ast.AlterTableSpec
+	for _, x := range specs {
+		if x.Tp != ast.AlterTableAddColumns || len(x.NewColumns)+len(x.NewConstraints) < 2 {
+			out = append(out, x)
+			continue
+		}
+		for _, def := range x.NewColumns {
+			out = append(out, &ast.AlterTableSpec{Tp: ast.AlterTableAddColumns, NewColumns: []*ast.ColumnDef{def}, Position: &ast.ColumnPosition{}})
+		}
+		for _, c := range x.NewConstraints {
+			out = append(out, &ast.AlterTableSpec{Tp: ast.AlterTableAddConstraint, Constraint: c})
+		}
+	}
+	return out
 }
 
 // spec rewrites one clause in place and says whether it stays.
@@ -123,7 +153,7 @@ func (r *rewriter) spec(x *ast.AlterTableSpec) (bool, error) {
 	case ast.AlterTableOption:
 		return r.optionSpec(x), nil
 	case ast.AlterTableAddColumns:
-		return r.addColumns(x)
+		return r.addColumn(x)
 	case ast.AlterTableModifyColumn, ast.AlterTableChangeColumn:
 		return r.modifyColumn(x)
 	case ast.AlterTableAlterColumn:
@@ -142,8 +172,7 @@ func (r *rewriter) spec(x *ast.AlterTableSpec) (bool, error) {
 		x.OldColumnName = plainName(x.OldColumnName)
 		return true, nil
 	case ast.AlterTableRenameColumn:
-		x.OldColumnName, x.NewColumnName = plainName(x.OldColumnName), plainName(x.NewColumnName)
-		return true, nil
+		return r.renameColumn(x)
 	case ast.AlterTableDropForeignKey:
 		return true, nil
 	case ast.AlterTableRenameTable:
@@ -204,36 +233,26 @@ func (r *rewriter) optionSpec(x *ast.AlterTableSpec) bool {
 	return len(x.Options) > 0
 }
 
-func (r *rewriter) addColumns(x *ast.AlterTableSpec) (bool, error) {
-	for _, def := range x.NewColumns {
-		more, err := r.column(def)
-		if err != nil {
-			return false, err
-		}
-		x.NewConstraints = append(x.NewConstraints, more...)
-		if err := r.backfilled(def); err != nil {
-			return false, err
-		}
+func (r *rewriter) addColumn(x *ast.AlterTableSpec) (bool, error) {
+	def := x.NewColumns[0]
+	indexes, err := r.column(def)
+	if err != nil {
+		return false, err
 	}
-	constraints := x.NewConstraints
-	x.NewConstraints = nil
-	for _, c := range constraints {
+	for _, c := range indexes {
 		keep, err := r.constraint(c, x.NewColumns)
 		if err != nil {
 			return false, err
 		}
 		if keep {
-			x.NewConstraints = append(x.NewConstraints, c)
+			r.more = append(r.more, &ast.AlterTableSpec{Tp: ast.AlterTableAddConstraint, Constraint: c})
 		}
 	}
-	if len(x.NewConstraints) > 0 && x.Position != nil {
-		// Beside constraints the parser prints a list, which has no position.
-		if x.Position.Tp == ast.ColumnPositionNone {
-			x.Position = nil
-		}
+	if x.Position == nil {
+		x.Position = &ast.ColumnPosition{} // else the parser prints a list
 	}
 	r.plainPosition(x)
-	return true, nil
+	return true, r.backfilled(def)
 }
 
 func (r *rewriter) modifyColumn(x *ast.AlterTableSpec) (bool, error) {
@@ -242,6 +261,71 @@ func (r *rewriter) modifyColumn(x *ast.AlterTableSpec) (bool, error) {
 	}
 	_, err := r.column(x.NewColumns[0])
 	r.plainPosition(x)
+	r.convertAsTiDB(x.NewColumns[0].Name.Name.O)
+	return true, err
+}
+
+// convertAsTiDB adds what MariaDB needs to make of old values what TiDB made
+// of them: a time becomes a number rounded, not cut, and a document is spaced
+// out as TiDB prints it (to MariaDB it is text).
+func (r *rewriter) convertAsTiDB(name string) {
+	if r.dialect.Kind != MariaDB || r.before == nil {
+		return
+	}
+	table := qualified(r.before.Schema, r.before.Name)
+	for _, c := range r.ddl.Conversions {
+		from, to := columnByID(r.before, c.FromID), columnByID(r.after, c.ToID)
+		if from == nil || to == nil || !sameName(to.Name, name) {
+			continue
+		}
+		switch kind := to.ValueKind(); {
+		case from.Fraction() > 0 && (from.ValueKind() == event.Time || from.ValueKind() == event.Duration) && (kind == event.Int || kind == event.Uint):
+			word := map[event.Type]string{event.TypeDuration: "TIME", event.TypeTimestamp: "TIMESTAMP"}[from.Type]
+			if word == "" {
+				word = "DATETIME"
+			}
+			r.script.first = append(r.script.first, "ALTER TABLE "+table+" MODIFY COLUMN "+ident(from.Name)+" "+word+" NULL DEFAULT NULL")
+		case kind == event.JSON && from.ValueKind() != event.JSON:
+			r.later = append(r.later, "UPDATE "+table+" SET "+ident(to.Name)+" = JSON_LOOSE("+ident(to.Name)+")"+
+				keepMoments(r.after)+" WHERE JSON_VALID("+ident(to.Name)+")")
+		}
+	}
+}
+
+func columnByID(t *event.Table, id int64) *event.Column {
+	for i := range t.Columns {
+		if t.Columns[i].ID == id {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// keepMoments are assignments that keep ON UPDATE CURRENT_TIMESTAMP from
+// taking an UPDATE of this sink's for one of the user's.
+func keepMoments(t *event.Table) string {
+	var out string
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.Flag&event.FlagOnUpdateNow != 0 {
+			out += ", " + ident(c.Name) + " = " + ident(c.Name)
+		}
+	}
+	return out
+}
+
+// renameColumn is a CHANGE to the same type where there is no RENAME COLUMN.
+func (r *rewriter) renameColumn(x *ast.AlterTableSpec) (bool, error) {
+	x.OldColumnName, x.NewColumnName = plainName(x.OldColumnName), plainName(x.NewColumnName)
+	at := r.after.Column(x.NewColumnName.Name.O)
+	if at < 0 || !(r.dialect.Kind == MySQL && !r.dialect.atLeast(8, 0, 0) || r.dialect.Kind == MariaDB && !r.dialect.atLeast(10, 5, 2)) {
+		return true, nil
+	}
+	def, err := columnNode(&r.after.Columns[at])
+	if err != nil {
+		return false, cdcerr.ExecDDLFailed.Wrap(err, "job %d: %s", r.ddl.JobID, r.ddl.Query)
+	}
+	_, err = r.column(def)
+	x.Tp, x.NewColumns, x.Position = ast.AlterTableChangeColumn, []*ast.ColumnDef{def}, &ast.ColumnPosition{}
 	return true, err
 }
 
@@ -300,11 +384,11 @@ func (r *rewriter) knownIndex(name string) bool {
 
 // indexVisibility has the dialect's own statement, which follows.
 func (r *rewriter) indexVisibility(x *ast.AlterTableSpec) bool {
-	if r.native() {
-		return true
-	}
 	if !r.knownIndex(x.IndexName.O) {
 		return false
+	}
+	if r.dialect.hasInvisible() {
+		return true
 	}
 	if text := r.visibilityText(x.IndexName.O, x.Visibility == ast.IndexVisibilityInvisible); text != "" {
 		r.later = append(r.later, text)

@@ -59,6 +59,11 @@ func (r *rewriter) columnType(def *ast.ColumnDef, c *event.Column) {
 			def.Tp.SetFlen(types.UnspecifiedLength)
 			r.note(FeatureVector, def.Name.Name.O)
 		}
+	case pmysql.TypeDuration:
+		if r.dialect.Kind == Other && ft.GetDecimal() > 0 {
+			ft.SetDecimal(types.UnspecifiedLength)
+			r.note(FeatureTime, def.Name.Name.O)
+		}
 	case pmysql.TypeDouble:
 		if ft.GetDecimal() == types.UnspecifiedLength {
 			ft.SetFlen(types.UnspecifiedLength) // DOUBLE(10) is no MySQL
@@ -154,8 +159,14 @@ func (r *rewriter) defaultOption(name string, c *event.Column, o *ast.ColumnOpti
 		case "vec_from_text":
 			if !r.native() && len(call.Args) == 1 {
 				o.Expr = call.Args[0]
-				return true, nil
+				if r.dialect.Kind == MySQL {
+					o.Expr = &ast.ParenthesesExpr{Expr: o.Expr} // no TEXT has a literal as DEFAULT there
+				}
 			}
+		}
+		if call.FnName.L != ast.CurrentTimestamp && r.dialect.Kind == MySQL && !r.dialect.atLeast(8, 0, 13) {
+			r.note(FeatureDefault, name)
+			return false, nil
 		}
 		return true, nil
 	}

@@ -42,21 +42,3 @@ func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Ta
 	}
 	return err
 }
-
-// inZone runs a statement under the zone that ruled it upstream, and goes back
-// to UTC.
-func (s *Sink) inZone(ctx context.Context, d *event.DDL, z *zone, text string) error {
-	name := z.name
-	if name == "" {
-		_, offset := d.FinishedTS.Time().In(z.location).Zone()
-		name = offsetText(offset)
-	}
-	if err := s.session.exec(ctx, 0, "SET SESSION time_zone = "+quoted(name)); err != nil {
-		return err
-	}
-	err := s.session.exec(ctx, 0, text)
-	if back := s.session.exec(ctx, 0, "SET SESSION time_zone = "+quoted(utc)); back != nil {
-		s.session.lose() // its zone is not known: no row may be written by it
-	}
-	return err
-}

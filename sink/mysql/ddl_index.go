@@ -19,6 +19,11 @@ func (d Dialect) carried(x *event.Index) bool {
 	return !slices.ContainsFunc(x.Parts, func(p event.IndexPart) bool { return p.Column < 0 }) || d.hasExpressionIndex()
 }
 
+// hasInvisible tells whether INVISIBLE is the downstream's own word.
+func (d Dialect) hasInvisible() bool {
+	return d.Kind == TiDB || d.Kind == MySQL && d.atLeast(8, 0, 0)
+}
+
 func (d Dialect) hasExpressionIndex() bool {
 	return d.Kind == TiDB || d.Kind == MySQL && d.atLeast(8, 0, 17)
 }
@@ -137,8 +142,8 @@ func (r *rewriter) indexOption(c *ast.Constraint, columns []*ast.ColumnDef) {
 	}
 	if feature != "" {
 		o.Global, o.Condition = false, nil
-		r.note(feature, c.Name)
 		r.makeOrdinary(c, columns)
+		r.note(feature, c.Name)
 	}
 	r.visibility(c)
 }
@@ -163,7 +168,7 @@ func (r *rewriter) makeOrdinary(c *ast.Constraint, columns []*ast.ColumnDef) {
 // visibility turns INVISIBLE into the dialect's word, in a statement that
 // follows: as an index option the parser can only print TiDB's.
 func (r *rewriter) visibility(c *ast.Constraint) {
-	if c.Option.Visibility == ast.IndexVisibilityDefault || r.dialect.Kind == MySQL && r.dialect.atLeast(8, 0, 0) {
+	if c.Option.Visibility == ast.IndexVisibilityDefault || r.dialect.hasInvisible() {
 		return
 	}
 	hidden := c.Option.Visibility == ast.IndexVisibilityInvisible
@@ -179,20 +184,12 @@ func (r *rewriter) visibility(c *ast.Constraint) {
 // visibilityText is the statement that hides or shows an index, empty where
 // the downstream has none.
 func (r *rewriter) visibilityText(index string, hidden bool) string {
-	var word string
-	switch {
-	case r.dialect.Kind == MariaDB && r.dialect.atLeast(10, 6, 0):
-		word = "IGNORED"
-		if !hidden {
-			word = "NOT IGNORED"
-		}
-	case r.native(), r.dialect.Kind == MySQL && r.dialect.atLeast(8, 0, 0):
-		word = "INVISIBLE"
-		if !hidden {
-			word = "VISIBLE"
-		}
-	default:
+	if r.dialect.Kind != MariaDB || !r.dialect.atLeast(10, 6, 0) {
 		return ""
+	}
+	word := "IGNORED"
+	if !hidden {
+		word = "NOT IGNORED"
 	}
 	return "ALTER TABLE " + qualified(r.after.Schema, r.after.Name) + " ALTER INDEX " + ident(index) + " " + word
 }

@@ -2,7 +2,9 @@ package mysql
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -16,7 +18,7 @@ func (s *Sink) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
 	if err := expired(g); err != nil {
 		return err
 	}
-	if _, err := s.session.use(ctx); err != nil {
+	if err := s.session.wake(ctx); err != nil {
 		return err
 	}
 	script, err := planDDL(d, s.session.dialect, s.snapshot != nil)
@@ -48,18 +50,61 @@ func (s *Sink) run(ctx context.Context, d *event.DDL, script *script) error {
 			}
 		}
 	}
+	if err := s.setClock(ctx, d); err != nil {
+		return s.ddlError(d, "SET SESSION timestamp", err)
+	}
 	for i, text := range script.statements {
-		var err error
-		if i == 0 && script.zone != nil {
-			err = s.inZone(ctx, d, script.zone, text)
-		} else {
-			err = s.session.exec(ctx, 0, text)
-		}
-		if err = s.settle(ctx, d, text, err); err != nil {
+		if err := s.settle(ctx, d, text, s.attempt(ctx, d, script, i)); err != nil {
 			return err
 		}
 	}
+	if err := s.session.exec(ctx, 0, "SET SESSION timestamp = DEFAULT"); err != nil && !isServerError(err) {
+		s.session.lose() // its clock stands still
+	}
 	return nil
+}
+
+// setClock makes the session's clock show the moment of the statement upstream,
+// for conversions and defaults that depend on it (a TIME becomes a DATETIME of
+// the day). A server that has no such clock is asked for nothing that needs it.
+func (s *Sink) setClock(ctx context.Context, d *event.DDL) error {
+	at := d.SwitchTS.Time()
+	err := s.session.exec(ctx, 0, fmt.Sprintf("SET SESSION timestamp = %d.%03d", at.Unix(), at.Nanosecond()/int(time.Millisecond)))
+	if isServerError(err) && s.session.dialect.Kind == Other {
+		return nil
+	}
+	return err
+}
+
+// attempt runs one statement of a script, again where its tables were locked.
+func (s *Sink) attempt(ctx context.Context, d *event.DDL, script *script, i int) error {
+	for try := 1; ; try++ {
+		var err error
+		switch text := script.statements[i]; {
+		case text != script.main:
+			err = s.session.exec(ctx, 0, text)
+		case script.zone != nil:
+			err = s.inZone(ctx, d, script)
+		default:
+			err = s.execMain(ctx, script)
+		}
+		if e := serverError(err); e == nil || !isContention(e.Number) || try == tries {
+			return err
+		}
+		s.log.Warn("DDL met a lock, trying again", "job", d.JobID, "try", try, "error", err)
+		if err := pause(ctx, backoff<<(try-1)); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Sink) execMain(ctx context.Context, script *script) error {
+	for _, text := range script.first {
+		if err := s.session.exec(ctx, 0, text); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	return s.session.exec(ctx, 0, script.main)
 }
 
 // settle decides about the outcome of one statement. A DDL is delivered again
@@ -155,6 +200,9 @@ func (s *Sink) shaped(ctx context.Context, before, after *event.Table) (bool, er
 		have, err := s.names(ctx, what, after)
 		if err != nil {
 			return false, err
+		}
+		if what == columnsOf && len(have) == 0 {
+			return false, nil // no such table
 		}
 		want, gone := expected(what, after, dialect), map[string]bool{}
 		if before != nil {

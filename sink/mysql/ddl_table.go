@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -19,8 +20,9 @@ type rewriter struct {
 	before  *event.Table // nil for a new table
 	after   *event.Table
 
-	// later are statements that must follow the one being rewritten.
+	// later are statements after the one being rewritten, more are clauses at its end.
 	later []string
+	more  []*ast.AlterTableSpec
 }
 
 func (r *rewriter) note(feature, about string) {
@@ -36,8 +38,8 @@ func (r *rewriter) emit(n ast.StmtNode) error {
 	if err != nil {
 		return cdcerr.ExecDDLFailed.Wrap(err, "job %d: %s", r.ddl.JobID, r.ddl.Query)
 	}
-	r.script.add(text)
-	r.script.statements = append(r.script.statements, r.later...)
+	r.script.main = text
+	r.script.statements = append(append(r.script.statements, text), r.later...)
 	return nil
 }
 
@@ -88,6 +90,11 @@ func (r *rewriter) tableOptions(options []*ast.TableOption) []*ast.TableOption {
 		case ast.TableOptionPlacementPolicy:
 			r.note(FeaturePlacement, o.StrValue)
 			continue
+		case ast.TableOptionTTLEnable, ast.TableOptionTTLJobInterval:
+			if !r.native() || !slices.ContainsFunc(options, func(o *ast.TableOption) bool { return o.Tp == ast.TableOptionTTL }) {
+				r.note(FeatureTTL, "table option left out") // it stays off
+				continue
+			}
 		default:
 			if !r.native() {
 				r.note(optionFeature(o.Tp), "table option left out")

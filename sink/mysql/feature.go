@@ -79,6 +79,8 @@ const (
 	FeatureJSON             = "JSON"
 	FeatureLatin1           = "latin1 bytes"
 	FeatureZone             = "time zone names"
+	FeatureDefault          = "functions as DEFAULT"
+	FeatureTime             = "TIME(n)"
 )
 
 func all(t Treatment) map[Kind]Treatment {
@@ -103,7 +105,8 @@ func Features() []Feature {
 	return []Feature{
 		{FeatureGB18030, "`CHARACTER SET gb18030`",
 			"MariaDB has no gb18030. utf8mb4 holds all of it, in the form in which TiDB stores it",
-			with(others(Treatment{Rewrite, "utf8mb4; gb18030_bin becomes utf8mb4_bin, gb18030_chinese_ci becomes utf8mb4_unicode_ci (other order)"}), MySQL, kept)},
+			with(with(others(Treatment{Rewrite, "utf8mb4; gb18030_bin becomes utf8mb4_bin, gb18030_chinese_ci becomes utf8mb4_unicode_ci (other order)"}), MySQL, kept),
+				Other, Treatment{Rewrite, "likewise, and gbk too"})},
 		{Feature0900, "`utf8mb4_0900_ai_ci`, `utf8mb4_0900_bin`",
 			"MariaDB has other collations of the same kind: newer weights (UCA 14), NO PAD as well",
 			with(with(others(kept), MariaDB, Treatment{Rewrite, "utf8mb4_uca1400_nopad_ai_ci (before 10.10: utf8mb4_unicode_520_nopad_ci) and utf8mb4_nopad_bin"}),
@@ -190,6 +193,12 @@ func Features() []Feature {
 		{FeatureLatin1, "bytes in a latin1 column that are no text of latin1",
 			"TiDB neither checks nor converts what latin1 columns are given",
 			others(Treatment{Rewrite, "the bytes stay as they are and read as other characters"})},
+		{FeatureDefault, "`DEFAULT (uuid())`, `(json_object(…))` and the like",
+			"MySQL before 8.0.13 has CURRENT_TIMESTAMP only; rows carry their values anyway",
+			with(all(kept), MySQL, Treatment{Kept, "before 8.0.13: left out"})},
+		{FeatureTime, "fractions of a `TIME`",
+			"an unknown server may have no TIME(n)",
+			with(all(kept), Other, Treatment{Rewrite, "TIME"})},
 		{FeatureZone, "MODIFY between TIMESTAMP and other types in a session with a named time zone",
 			"the conversion needs the zone's offsets",
 			all(Treatment{Rewrite, "the named zone where the server knows it, else offsets from Sluice's own time zone data"})},

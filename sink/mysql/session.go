@@ -165,6 +165,23 @@ func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
+// wake makes sure that the connection is alive: a server may have closed it
+// while nobody wrote, and a statement must not find that out when it may have run.
+func (s *session) wake(ctx context.Context) error {
+	conn, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
+	defer cancel()
+	if conn.PingContext(wait) == nil {
+		return nil
+	}
+	s.lose()
+	_, err = s.use(ctx)
+	return err
+}
+
 // lose gives the connection up: what state it is in is not known.
 func (s *session) lose() {
 	if s.conn != nil {
@@ -210,6 +227,9 @@ func serverError(err error) *gomysql.MySQLError {
 
 func isServerError(err error) bool { return serverError(err) != nil }
 
+// isContention tells whether an error says that somebody else held a lock.
+func isContention(number uint16) bool { return number == errLockWait || number == errDeadlock }
+
 // Error numbers of MySQL, TiDB and MariaDB that this package tells apart.
 const (
 	errDBExists         = 1007
@@ -229,14 +249,29 @@ const (
 	errUnknownZone      = 1298
 	errDropPartition    = 1507
 	errSamePartition    = 1517
+	errServerShutdown   = 1053
+	errReadOnly         = 1290
+	errQueryInterrupted = 1317
+	errReadOnlyTxn      = 1792
+	errReadOnlyMode     = 1836
+	errConnectionKilled = 1927
+	errIdle             = 4031
 	errDuplicateIndex   = 1831
 	errDuplicateCheck   = 1826 // and foreign key names
 )
 
 // connectionLost tells whether an error leaves the connection useless, so that
-// what ran on it may or may not have happened.
+// what ran on it may or may not have happened. A server that turned read-only
+// has handed over to another one: a new connection may lead there.
 func connectionLost(err error) bool {
-	if err == nil || isServerError(err) {
+	if err == nil {
+		return false
+	}
+	if e := serverError(err); e != nil {
+		switch e.Number {
+		case errServerShutdown, errQueryInterrupted, errConnectionKilled, errReadOnly, errReadOnlyMode, errReadOnlyTxn, errIdle:
+			return true
+		}
 		return false
 	}
 	var netErr net.Error

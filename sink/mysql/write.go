@@ -62,7 +62,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // answer was lost took place.
 func worthAnother(err error) bool {
 	if e := serverError(err); e != nil {
-		return e.Number == errDeadlock || e.Number == errLockWait
+		return isContention(e.Number) || connectionLost(err)
 	}
 	return connectionLost(err) && !cdcerr.MySQLConnection.Is(err)
 }

@@ -1,0 +1,154 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
+)
+
+// Statements are cut at the target, keep every row once and in order, and a
+// row above the server's packet is refused by its size.
+func TestStatementsAreCut(t *testing.T) {
+	tab := tableOf(t, "s", "create table t (id int primary key, v varchar(100))")
+	text := newTableText(tab, Dialect{Kind: MariaDB})
+	var rows []event.Image
+	for i := range 5000 {
+		rows = append(rows, image(t, tab, fmt.Sprint(i), strings.Repeat("x", i%50)))
+	}
+	for _, target := range []int{1, 60, 200, 4096, 1 << 20} {
+		var got []string
+		w := writer{dialect: Dialect{Kind: MariaDB}, target: target, max: 1 << 20, run: func(s string) error {
+			if n := strings.Count(s, "),("); len(s) > target && n > 0 || n >= batchRows {
+				t.Fatalf("target %d: %d bytes, %d rows", target, len(s), n+1)
+			}
+			values, ok := strings.CutPrefix(s, "REPLACE INTO `s`.`t` (`id`,`v`) VALUES ")
+			if !ok {
+				t.Fatalf("%.100s", s)
+			}
+			got = append(got, strings.Split(values, ",(")...)
+			return nil
+		}}
+		if err := w.batches(text, text.put, "", rows, w.appendRow); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(rows) {
+			t.Fatalf("target %d: %d rows", target, len(got))
+		}
+		for i, r := range got {
+			want := fmt.Sprintf("%d,'%s')", i, strings.Repeat("x", i%50))
+			if strings.TrimPrefix(r, "(") != want {
+				t.Fatalf("target %d: row %d is %q", target, i, r)
+			}
+		}
+	}
+	w := writer{dialect: Dialect{Kind: MariaDB}, target: 100, max: 200, run: func(string) error { return nil }}
+	big := []event.Image{image(t, tab, "1", strings.Repeat("'", 100))}
+	err := w.batches(text, text.put, "", big, w.appendRow)
+	if err == nil || !strings.Contains(err.Error(), "max_allowed_packet") || !strings.Contains(err.Error(), "s.t") {
+		t.Fatal(err)
+	}
+}
+
+// A row that is about as large as the server takes.
+func TestRowNearThePacket(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (id int primary key, b longblob)")
+	blob := bytes.Repeat([]byte{0, '\'', 0xff, 'x'}, 5<<20)
+	w.insert(tab, cells("1", string(blob)))
+	w.want("select length(b), md5(b) from t", fmt.Sprintf("%d|%s", len(blob), w.rows(fmt.Sprintf("select md5(repeat(x'0027ff78', %d))", 5<<20))[0]))
+	err := w.sink.Write(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", strings.Repeat("\x00", 33<<20))))})
+	if !cdcerr.MySQLTxn.Is(err) || !strings.Contains(err.Error(), "max_allowed_packet") {
+		t.Fatal(err)
+	}
+	w.want("select id from t", "1")
+}
+
+// A transaction that fails in the middle leaves nothing.
+func TestFailureLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (id int primary key)")
+	missing := tableOf(t, w.schema, "create table not_there (id int primary key)")
+	err := w.sink.Write(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")), w.row(missing, 1, nil, cells("1")))})
+	if !cdcerr.MySQLTxn.Is(err) || !strings.Contains(err.Error(), "not_there") || !strings.Contains(err.Error(), "commit-ts") {
+		t.Fatal(err)
+	}
+	w.want("select id from t")
+	w.insert(tab, cells("2"))
+	w.want("select id from t", "2")
+}
+
+// After the grant's end nothing begins to commit.
+func TestGrantEnds(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (id int primary key)")
+	over := sink.Grant{Deadline: time.Now().Add(-time.Millisecond)}
+	if err := w.sink.Write(context.Background(), over, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !cdcerr.MySQLTxn.Is(err) {
+		t.Fatal(err)
+	}
+	if err := w.sink.DDL(context.Background(), over, &event.DDL{Action: actionDropTable, Tables: []event.TableChange{{Before: tab}}}); err == nil {
+		t.Fatal("a DDL ran after the grant's end")
+	}
+	// It ends while a lock is waited for.
+	other, err := w.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec("insert into " + qualified(w.schema, "t") + " values (1)"); err != nil {
+		t.Fatal(err)
+	}
+	soon := sink.Grant{Deadline: time.Now().Add(300 * time.Millisecond)}
+	err = w.sink.Write(context.Background(), soon, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+	if err == nil || time.Now().Before(soon.Deadline) {
+		t.Fatal(err)
+	}
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("select id from t")
+	w.write(w.txn(w.row(tab, 1, nil, cells("1"))))
+	w.want("select id from t", "1")
+}
+
+// Connections that the server ends, between transactions and in one, are
+// opened again; the session's settings with them.
+func TestConnectionIsOpenedAgain(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (id int auto_increment primary key, e enum('a') not null)")
+	kill := func() {
+		for _, id := range column(t, w.db, "select id from information_schema.processlist where user='root' and id <> connection_id() and command='Sleep'") {
+			_, _ = w.db.Exec("kill " + id)
+		}
+	}
+	zero := w.row(tab, 0, nil, cells("0", "a"))
+	zero.After[1] = event.EnumValue(0)
+	w.write(w.txn(zero))
+	kill()
+	one := w.row(tab, 0, cells("0", "a"), cells("0", "a"))
+	w.write(w.txn(one))
+	w.want("select id, e from t", "0|a")
+	kill()
+	w.alter(tab, "alter table t comment 'x'", "create table t (id int auto_increment primary key, e enum('a') not null) comment 'x'")
+	w.write(w.txn(zero)) // strict mode would refuse it
+	w.want("select id, e from t", "0|")
+}
+
+// A deadlock is tried again.
+func TestWorthAnother(t *testing.T) {
+	for err, want := range map[error]bool{
+		context.DeadlineExceeded:                  true,
+		errors.New("something"):                   false,
+		cdcerr.MySQLConnection.New("unreachable"): false,
+	} {
+		if got := worthAnother(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
