@@ -72,5 +72,6 @@ func CellOf(v event.Value, c *event.Column) Cell {
 	case v.IsText(c):
 		return Text(v.Text(c))
 	}
-	return Hex(v.AppendText(nil, c))
+	// A BINARY(n) that has grown since the row was written is padded when read.
+	return Hex(event.PadBinary(c, v.AppendText(nil, c)))
 }

@@ -10,9 +10,10 @@ import (
 type Contents struct {
 	Databases []string
 	Tables    []*ContentsTable
-	// LeftOut names the rule by which a column of a table cannot be as it is
-	// upstream; empty: it is compared. Nil leaves nothing out.
-	LeftOut func(t *event.Table, c *event.Column) string
+	// Shows is what the database can show of a wanted cell, and the rule by which
+	// that is another one; the rule is empty where the cell stays as it is. Nil:
+	// every cell stays.
+	Shows func(c *event.Column, want Cell) (shown Cell, rule string)
 }
 
 // ContentsTable is one table as read. The hidden row id is never among its columns.
@@ -26,7 +27,7 @@ type ContentsTable struct {
 func (m *Model) EndOf(want *Expected, got *Contents, limits Limits) *Verdict {
 	v := &Verdict{limits: limits}
 	e := newEnd(m, v, 0)
-	left := map[string]int{}
+	rules := map[string]int{}
 	for _, db := range want.Databases {
 		if !slices.Contains(got.Databases, db) {
 			e.differ(db, "", "", "a database", "none")
@@ -42,7 +43,7 @@ func (m *Model) EndOf(want *Expected, got *Contents, limits Limits) *Verdict {
 		if have == nil {
 			e.differ(t.FullName(), "", "", "a table", "none")
 		} else {
-			e.read(t, w, have, got.LeftOut, left)
+			e.read(t, w, have, got.Shows, rules)
 		}
 		v.tally(t.FullName(), len(w.Rows), differences, 0)
 	}
@@ -51,8 +52,8 @@ func (m *Model) EndOf(want *Expected, got *Contents, limits Limits) *Verdict {
 			e.differ(have.DB+"."+have.Name, "", "", "no such table", "a table")
 		}
 	}
-	for _, rule := range sortedKeys(left) {
-		v.note("%d cells left out: %s", left[rule], rule)
+	for _, rule := range sortedKeys(rules) {
+		v.note("%d cells compared by what the database can show of them: %s", rules[rule], rule)
 	}
 	return v
 }
@@ -67,22 +68,17 @@ func (c *Contents) named(db, name string) *ContentsTable {
 }
 
 // read compares one table with its rows in the database.
-func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, leftOut func(*event.Table, *event.Column) string, left map[string]int) {
+func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, shows func(*event.Column, Cell) (Cell, string), rules map[string]int) {
 	columns := w.Columns
 	if len(w.Rows) == 0 {
 		columns = columnNames(t)
 	}
 	var names []string
 	var wantAt, haveAt []int
+	var shapes []*event.Column
 	for i, name := range columns {
 		if name == RowIDColumn {
 			continue
-		}
-		if c := t.Column(name); c >= 0 && leftOut != nil {
-			if rule := leftOut(t, &t.Columns[c]); rule != "" {
-				left[rule] += len(w.Rows)
-				continue
-			}
 		}
 		at := slices.Index(have.Columns, name)
 		if at < 0 {
@@ -90,10 +86,21 @@ func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, leftOu
 			continue
 		}
 		names, wantAt, haveAt = append(names, name), append(wantAt, i), append(haveAt, at)
+		shapes = append(shapes, columnNamed(t, name))
 	}
 	in := &table{name: t.FullName(), columns: names, key: keyColumns(t, names)}
 	for _, row := range w.Rows {
-		in.want = append(in.want, pick(row, wantAt))
+		cells := pick(row, wantAt)
+		for i, c := range shapes {
+			if c == nil || shows == nil {
+				continue
+			}
+			var rule string
+			if cells[i], rule = shows(c, cells[i]); rule != "" {
+				rules[rule]++
+			}
+		}
+		in.want = append(in.want, cells)
 	}
 	for _, row := range have.Rows {
 		g := &gotRow{cells: make([]gotCell, len(haveAt)), rowID: -1}
@@ -113,6 +120,13 @@ func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, leftOu
 		cells := in.got[i].plain()
 		e.differ(in.name, in.keyText(cells), WholeRow, "no such row", describe(names, cells))
 	}
+}
+
+func columnNamed(t *event.Table, name string) *event.Column {
+	if at := t.Column(name); at >= 0 {
+		return &t.Columns[at]
+	}
+	return nil
 }
 
 func pick(row []Cell, at []int) []Cell {

@@ -86,14 +86,16 @@ func TestTheContentsOfADatabase(t *testing.T) {
 	want(t, end(contents(cells("2", "two"), cells("1", "one"), cells("3", "x"))), "differ(1)", "no such row, got id=")
 	want(t, end(&verify.Contents{}), "differ(2)", "db: want a database", "db.t: want a table")
 
-	c := contents(cells("2", "two"), cells("1", "uno"))
-	c.LeftOut = func(_ *event.Table, c *event.Column) string {
-		if c.Name == "v" {
-			return "no such type"
+	c := contents(cells("2", "two"), cells("1", "1"))
+	c.Shows = func(_ *event.Column, want verify.Cell) (verify.Cell, string) {
+		if want == verify.Text("one") {
+			return verify.Text("1"), "numbers are digits"
 		}
-		return ""
+		return want, ""
 	}
-	want(t, end(c), "equal", "2 cells left out: no such type")
+	want(t, end(c), "equal", "1 cells compared by what the database can show of them: numbers are digits")
+	c.Tables[0].Rows[1][1] = verify.Text("one")
+	want(t, end(c), "differ(1)", `v: want "1", got "one"`)
 
 	c = contents(cells("2", "two"), cells("1", "one"))
 	c.Tables = append(c.Tables, &verify.ContentsTable{DB: "db", Name: "left"})
