@@ -19,7 +19,8 @@ var rooms = []Room{
 	{"cdcerr", Pure, "error codes with meaning, class and remedy", nil},
 
 	// The data's path.
-	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, the hold on GC", wordsAnd("upstream/region")},
+	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, locks left behind, the hold on GC", wordsAnd("upstream/lock", "upstream/region")},
+	{"upstream/lock", Pure, "what became of a transaction whose locks hold a region back, and what may be done to them", wordsAnd()},
 	{"upstream/region", Pure, "a region's life: matching prewrites and commits, range locks, what to do about each region error", wordsAnd()},
 	{"upstream/fake", Shell, "a PD and a TiKV cluster at the wire, that replay recordings", wordsAnd("upstream/fake/mvcc", "upstream/fake/topology", "upstream/fake/encode")},
 	{"upstream/fake/mvcc", Pure, "the versions, locks and rollbacks of the fake cluster's keys", []string{"tso"}},
