@@ -67,7 +67,11 @@ func TestOddCellsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer target.close()
+	t.Cleanup(func() {
+		if err := target.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	writeRows(t, target.(*database), table, texts)
 
 	var lines strings.Builder
