@@ -180,7 +180,7 @@ func (s *Sink) moveMoments(ctx context.Context, d *event.DDL, z *zone, m moment)
 	row := conn.QueryRowContext(ctx, "SELECT DATA_TYPE, COLUMN_COMMENT FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = "+
 		quoted(before.Schema)+" AND TABLE_NAME = "+quoted(before.Name)+" AND COLUMN_NAME = "+quoted(m.from.Name))
 	switch err := row.Scan(&dataType, &comment); {
-	case err == sql.ErrNoRows: //nolint:errorlint // database/sql returns it bare
+	case err == sql.ErrNoRows:
 		return nil // renamed: the statement has run
 	case err != nil:
 		return err
