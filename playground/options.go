@@ -67,6 +67,9 @@ func usage(f *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, `
 One line a recording goes to stdout:
   NAME rows=equal|differ(n) end=equal|differ(n)|listed(n) seconds
+The database in this process is for a first look: it has no partitions, keeps no
+fractions of a TIME and no large numbers in JSON. Give --sink-uri for the rest.
+
 Exit status: 0 all equal (what is listed with its reason counts as equal),
 1 something differs, 2 something could not run.
 `)
