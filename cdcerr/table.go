@@ -31,6 +31,8 @@ var (
 		"recreate the changefeed from before the named resolved-ts, and report the bug with the text of this error", Terminal}
 	SnapshotRead = &Code{"CDC:ErrKVScan", "reading the upstream at a timestamp failed",
 		"none: the read is tried again; if it goes on, look at the named store", Retry}
+	LockResolve = &Code{"CDC:ErrResolveLock", "a lock that a transaction left behind cannot be ended",
+		"none: it is tried again; if it goes on, look at the named store", Retry}
 	SnapshotLostByGC = &Code{"CDC:ErrSnapshotLostByGC", "the timestamp to read at is older than the GC safepoint",
 		"create the changefeed from a newer start-ts after copying the data anew", Terminal}
 
@@ -81,7 +83,7 @@ func All() []*Code {
 		Unexpected,
 		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
-		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, SnapshotLostByGC,
+		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, SnapshotLostByGC,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,

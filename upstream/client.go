@@ -33,6 +33,8 @@ type Client struct {
 	cluster uint64
 
 	conns   conns
+	visits  *visits
+	counts  counts
 	streams streams
 	places  places
 
@@ -60,6 +62,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		cfg: cfg, log: cfg.Log, tls: tlsConfig,
 		lookups: make(chan struct{}, lookupsMax),
 		starts:  make(chan *stream),
+		visits:  newVisits(visitEvery),
 		stopped: make(chan struct{}),
 	}
 	if c.log == nil {
@@ -102,6 +105,7 @@ func (c *Client) Run(ctx context.Context) error {
 			}
 		}
 	})
+	g.Go(func() error { return c.serveVisits(ctx) })
 	return g.Wait()
 }
 

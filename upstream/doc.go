@@ -1,5 +1,6 @@
 // Package upstream owns the client of PD and TiKV: members, timestamps, where
-// regions are, change streams, snapshot reads and the GC safepoint.
+// regions are, change streams, snapshot reads, the end of locks that transactions
+// left behind, and the GC safepoint.
 //
 //	            ┌ PD ┐ members, TSO, regions, stores, safepoint
 //	            └─┬──┘
@@ -7,7 +8,8 @@
 //	              │      │ region.Tracker decides           ▲
 //	              │      ▼ requests                         │ by request id
 //	              │    stream (one a store): sender, receiver ──┘
-//	Scan, Get ────┴──▶ KvScan, KvGet by region
+//	Scan, Get ────┼──▶ KvScan, KvGet by region
+//	visits ───────┴──▶ KvScanLock … KvResolveLock by region
 //
 // A feed loop owns one region.Tracker, so all decisions about a subscription are
 // made in one place and in order; package region says what they are and holds
@@ -23,7 +25,10 @@
 //
 // Foreign types (kvproto, pd/client, zap) stop at this package's door.
 //
-// Goroutines: Run holds all streams' (three each) in one errgroup and ends with
-// them; Subscribe holds its loop and one for lookups, and ends with them. The PD
+// Locks in the way, of a read or of a region's resolved-ts, are judged by package
+// lock: what a transaction left behind is ended, what lives is waited for.
+//
+// Goroutines: Run holds all streams' (three each) and four visitors that search
+// regions for locks, in one errgroup, and ends with them; Subscribe holds its loop and one for lookups, and ends with them. The PD
 // client has its own between Open and Close. Scan and Get run in their caller.
 package upstream

@@ -50,6 +50,8 @@ type puppet struct {
 	lookups   int             // guarded by mu
 	services  map[string]uint64
 
+	locking sync.Mutex // guards what a test keeps of locks, which stores share
+
 	kv map[uint64]*puppetStore
 }
 
@@ -64,6 +66,7 @@ type puppetStore struct {
 	scan   func(*kvrpcpb.ScanRequest) *kvrpcpb.ScanResponse // guarded by mu
 	get    func(*kvrpcpb.GetRequest) *kvrpcpb.GetResponse   // guarded by mu
 	refuse error                                            // guarded by mu: for new streams
+	locks  func(req any) any                                // guarded by mu: answers what is asked about locks
 }
 
 // puppetFeed is one change stream from the server's side.
@@ -305,6 +308,36 @@ func (s *puppetStore) KvGet(_ context.Context, q *kvrpcpb.GetRequest) (*kvrpcpb.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.get(q), nil
+}
+
+func ask[T any](s *puppetStore, req any) (T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.locks == nil {
+		var none T
+		return none, status.Error(codes.Unimplemented, "no locks here")
+	}
+	return s.locks(req).(T), nil
+}
+
+func (s *puppetStore) KvScanLock(_ context.Context, q *kvrpcpb.ScanLockRequest) (*kvrpcpb.ScanLockResponse, error) {
+	return ask[*kvrpcpb.ScanLockResponse](s, q)
+}
+
+func (s *puppetStore) KvCheckTxnStatus(_ context.Context, q *kvrpcpb.CheckTxnStatusRequest) (*kvrpcpb.CheckTxnStatusResponse, error) {
+	return ask[*kvrpcpb.CheckTxnStatusResponse](s, q)
+}
+
+func (s *puppetStore) KvCheckSecondaryLocks(_ context.Context, q *kvrpcpb.CheckSecondaryLocksRequest) (*kvrpcpb.CheckSecondaryLocksResponse, error) {
+	return ask[*kvrpcpb.CheckSecondaryLocksResponse](s, q)
+}
+
+func (s *puppetStore) KvResolveLock(_ context.Context, q *kvrpcpb.ResolveLockRequest) (*kvrpcpb.ResolveLockResponse, error) {
+	return ask[*kvrpcpb.ResolveLockResponse](s, q)
+}
+
+func (s *puppetStore) KVPessimisticRollback(_ context.Context, q *kvrpcpb.PessimisticRollbackRequest) (*kvrpcpb.PessimisticRollbackResponse, error) {
+	return ask[*kvrpcpb.PessimisticRollbackResponse](s, q)
 }
 
 // patience bounds every wait of these tests: long enough for any machine.

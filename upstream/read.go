@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
@@ -12,6 +11,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/lock"
 )
 
 const (
@@ -21,16 +21,15 @@ const (
 	// readPatience is how long a read goes on without any answer, longer than a
 	// store or PD takes to come back after a crash.
 	readPatience = time.Minute
-	readTimeout  = 20 * time.Second // of one call
-	readPauseMin = 20 * time.Millisecond
-	readPauseMax = time.Second
 )
 
 // Scan reads all pairs of the raw range [start, end) as they were at a
 // timestamp, in key order; an empty end has no end. fn may keep what it gets.
 //
-// A lock that may belong to the snapshot is waited for, not resolved: one that
-// does not go within the configured time is an error that names it.
+// A lock that may belong to the snapshot is waited for while its transaction
+// lives, unless that can be made to commit later; one that its transaction left
+// behind is ended. If a lock stays for longer than the configured time, the error
+// names it.
 func (c *Client) Scan(ctx context.Context, start, end []byte, at tso.TS, fn func(key, value []byte) error) error {
 	whole := span.Span{Start: span.EncodeKey(start)}
 	if len(end) > 0 {
@@ -118,90 +117,74 @@ type answered struct {
 	key    *kvrpcpb.KeyError
 }
 
-// read makes one call to the leader of the region that holds key, and makes it
-// again until it is answered: elsewhere when the region moved, later when the
-// store is away or a lock is in the way.
+// read makes one call to the leader of the region that holds key until it is
+// answered without a lock in the way.
 func (c *Client) read(ctx context.Context, key []byte, s span.Span, at tso.TS,
-	call func(context.Context, tikvpb.TikvClient, *kvrpcpb.Context) (answered, error),
+	do func(context.Context, tikvpb.TikvClient, *kvrpcpb.Context) (answered, error),
 ) (place, error) {
-	began, pause := time.Now(), readPauseMin
-	var locked time.Time // since when a lock has been in the way
+	w := lockWait{at: at, pause: callPauseMin}
 	for {
-		p, a, err := c.readOnce(ctx, key, s, call)
-		var least time.Duration
-		switch {
+		var a answered
+		p, err := c.call(ctx, key, s, readPatience, func(ctx context.Context, kv tikvpb.TikvClient, _ place, in *kvrpcpb.Context) (*errorpb.Error, error) {
+			in.ResolvedLocks = w.above
+			var err error
+			a, err = do(ctx, kv, in)
+			return a.region, err
+		})
+		switch l := a.key.GetLocked(); {
 		case ctx.Err() != nil:
 			return p, ctx.Err()
 		case err != nil:
-			if cdcerr.Fate(err) >= cdcerr.Terminal || time.Since(began) > readPatience {
-				return p, cdcerr.SnapshotRead.Wrap(err, "key %X at %d", key, at)
-			}
-		case a.region != nil:
-			if time.Since(began) > readPatience {
-				return p, cdcerr.SnapshotRead.New("key %X at %d: store %d says: %v", key, at, p.Store, a.region)
-			}
-			c.places.moved(p, a.region.GetNotLeader().GetLeader())
-			least = time.Duration(a.region.GetServerIsBusy().GetBackoffMs()) * time.Millisecond
-		case a.key.GetLocked() != nil:
-			if locked.IsZero() {
-				locked = time.Now()
-			}
-			if waited := time.Since(locked); waited > c.cfg.LockWaitMax {
-				return p, lockError(a.key.GetLocked(), at, waited)
-			}
-			began = time.Now()
-		case a.key != nil:
+			return p, cdcerr.SnapshotRead.Wrap(err, "key %X at %d", key, at)
+		case a.key == nil:
+			return p, nil
+		case l == nil:
 			return p, cdcerr.SnapshotRead.New("key %X at %d: store %d says: %v", key, at, p.Store, a.key)
 		default:
-			return p, nil
-		}
-		pause = min(2*pause, readPauseMax)
-		if err := wait(ctx, max(least, pause/2+time.Duration(rand.Int64N(int64(pause/2))))); err != nil {
-			return p, err
+			if err := w.met(ctx, c, l); err != nil {
+				return p, err
+			}
 		}
 	}
 }
 
-func (c *Client) readOnce(ctx context.Context, key []byte, s span.Span,
-	call func(context.Context, tikvpb.TikvClient, *kvrpcpb.Context) (answered, error),
-) (place, answered, error) {
-	p, err := c.place(ctx, span.EncodeKey(key), s)
-	if err != nil {
-		return p, answered{}, err
+// lockWait is how one read gets past locks.
+type lockWait struct {
+	at    tso.TS
+	since time.Time // when the first lock was met
+	pause time.Duration
+	above []uint64 // transactions that will commit above at, if at all: their locks are not in the way
+}
+
+// met waits a while for a lock to go. From the second time on it sees to it that
+// one that was left behind goes.
+func (w *lockWait) met(ctx context.Context, c *Client, found *kvrpcpb.LockInfo) error {
+	first := w.since.IsZero()
+	if first {
+		w.since = time.Now()
 	}
-	address, err := c.address(ctx, p.Store)
-	if err != nil {
-		c.places.moved(p, nil)
-		return p, answered{}, err
+	if waited := time.Since(w.since); waited > c.cfg.LockWaitMax {
+		return lockError(found, w.at, waited)
 	}
-	cc, err := c.conn(address)
-	if err != nil {
-		return p, answered{}, err
+	if !first {
+		switch v, err := c.endLock(ctx, found, w.at); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			c.log.Info("a lock in a read's way cannot be judged; waiting for it", "lock", found.GetLockVersion(), "error", err)
+		case v.Outcome == lock.Alive && v.Pushed:
+			w.above = append(w.above, found.GetLockVersion())
+			return nil
+		case v.Outcome.Final():
+			return nil
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	a, err := call(ctx, tikvpb.NewTikvClient(cc), &kvrpcpb.Context{RegionId: p.ID, RegionEpoch: p.epoch, Peer: p.peer})
-	if err != nil {
-		c.places.moved(p, nil)
-		c.places.lost(p.Store)
-	}
-	return p, a, err
+	w.pause = min(2*w.pause, callPauseMax)
+	return wait(ctx, w.pause)
 }
 
 func lockError(l *kvrpcpb.LockInfo, at tso.TS, waited time.Duration) error {
 	return cdcerr.SnapshotRead.New(
 		"key %X at %d: locked for %v by the transaction with start-ts %d, primary key %X, time to live %d ms; it neither commits nor rolls back",
 		l.GetKey(), at, waited.Round(time.Millisecond), l.GetLockVersion(), l.GetPrimaryLock(), l.GetLockTtl())
-}
-
-// wait returns after d, or when ctx ends, with its error.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

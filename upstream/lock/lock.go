@@ -65,9 +65,11 @@ const (
 	Abandoned
 	// Unclear: a store's answer makes no sense. Nothing is done.
 	Unclear
+
+	Outcomes // how many there are
 )
 
-var outcomeNames = [...]string{"open", "alive", "committed", "rolled back", "abandoned", "unclear"}
+var outcomeNames = [Outcomes]string{"open", "alive", "committed", "rolled back", "abandoned", "unclear"}
 
 // String is the outcome in a word.
 func (o Outcome) String() string { return outcomeNames[o] }

@@ -23,7 +23,7 @@ func TestWorlds(t *testing.T) {
 	if *seedFlag != 0 {
 		first, last = *seedFlag, *seedFlag
 	}
-	var outcomes [len(outcomeNames)]int
+	var outcomes [Outcomes]int
 	for seed := first; seed <= last; seed++ {
 		w := newWorld(seed)
 		if err := w.run(); err != nil {
@@ -49,7 +49,7 @@ type world struct {
 	s        *store
 	owners   []*owner
 	visitors []*visitor
-	outcomes [len(outcomeNames)]int
+	outcomes [Outcomes]int
 }
 
 func newWorld(seed uint64) *world {
