@@ -323,6 +323,19 @@ func TestAUsedDatabaseIsRefused(t *testing.T) {
 	if status != allEqual {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
+	// What the playground left it may take away again, as long as that is all.
+	if status, _, stderr = command(t, run...); status != allEqual {
+		t.Errorf("again: status %d, %q", status, stderr)
+	}
+	if _, err := db.Exec("CREATE TABLE test.mine (a int)"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr = command(t, run...); status != couldNotRun || !strings.Contains(stderr, "did not make") {
+		t.Errorf("beside its own: status %d, %q", status, stderr)
+	}
+	if _, err := db.Exec("DROP TABLE test.mine"); err != nil {
+		t.Error("it is gone: ", err)
+	}
 }
 
 // What the downstream has nothing for stops that recording, not the next.

@@ -45,7 +45,7 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	f.StringVar(&o.SinkURI, "sink-uri", "", "downstream `URI`: blackhole://, mysql://user:password@host:port/ (default: a database in this process)")
 	f.BoolVar(&o.Verify, "verify", false, "exit after the verdict")
 	f.StringVar(&speed, "speed", "", "1 replays as it was recorded, 2 twice as fast, 0 as fast as it is read (default 1, with --verify 0)")
-	f.BoolVar(&o.DropExisting, "drop-existing", false, "drop databases of the recording that the downstream database has already")
+	f.BoolVar(&o.DropExisting, "drop-existing", false, "drop the recording's databases downstream even where tables stand in them that the playground did not make; without it such a run is refused")
 	f.IntVar(&o.Port, "mysql-port", 0, "port on 127.0.0.1 of the database in this process (default: a free one)")
 	if err := f.Parse(args); err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func TestOddCellsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := target.close(); err != nil {
+		if err := target.close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -66,6 +66,9 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 		if p.target, err = openTarget(ctx, uri, o.DropExisting, p.log); err != nil {
 			return err
 		}
+		if d, ok := p.target.(*database); ok {
+			d.own = o.SinkURI == ""
+		}
 		if !o.Verify {
 			p.greet(recordings)
 		}
@@ -73,7 +76,7 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 		if !o.Verify {
 			p.stay(ctx)
 		}
-		return p.target.close()
+		return p.target.close(ctx)
 	})
 	if err := services.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return couldNotRun, err

@@ -30,7 +30,7 @@ type target interface {
 	open(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table) (sink.Sink, error)
 	// end is the verdict on the contents.
 	end(ctx context.Context, j *verify.Judge, o outcome) (*verify.Verdict, error)
-	close() error
+	close(ctx context.Context) error
 }
 
 // openTarget reads a sink URI. An address that does not answer is an error now,
@@ -50,7 +50,7 @@ func openTarget(ctx context.Context, uri string, dropExisting bool, log *slog.Lo
 type nothing struct{ uri string }
 
 func (nothing) claim(context.Context, []string) error { return nil }
-func (nothing) close() error                          { return nil }
+func (nothing) close(context.Context) error           { return nil }
 
 func (n nothing) open(ctx context.Context, _ *upstream.Client, _ tso.TS, _ []*event.Table) (sink.Sink, error) {
 	return downstream.Open(ctx, n.uri, downstream.Config{})
@@ -67,6 +67,7 @@ type database struct {
 	db           *sql.DB
 	dropExisting bool
 	ours         []string // filled by this command's run before
+	own          bool     // the database in this process: nobody else's tables are in it
 	log          *slog.Logger
 }
 
@@ -87,32 +88,47 @@ func openDatabase(ctx context.Context, uri string, dropExisting bool, log *slog.
 	return &database{uri: uri, cfg: cfg, db: db, dropExisting: dropExisting, log: log}, nil
 }
 
-func (d *database) close() error { return d.db.Close() }
+func (d *database) close(ctx context.Context) error {
+	if !d.own {
+		if err := d.remember(ctx); err != nil {
+			d.log.Warn("the next run will ask for --drop-existing", "error", err)
+		}
+	}
+	return d.db.Close()
+}
 
-// claim refuses databases that hold tables which this command did not make.
+// claim refuses databases that hold tables which the playground did not make.
 func (d *database) claim(ctx context.Context, databases []string) error {
+	left, err := d.leftBefore(ctx)
+	if err != nil {
+		return err
+	}
 	there, err := listing(ctx, d.db, "SELECT schema_name FROM information_schema.schemata")
 	if err != nil {
 		return cdcerr.MySQLConnection.Wrap(err, "listing databases downstream")
 	}
 	var taken []string
+	drop := slices.Clone(d.ours)
 	for _, name := range databases {
 		if !slices.Contains(there, name) || slices.Contains(d.ours, name) {
 			continue
 		}
-		tables, err := listing(ctx, d.db, "SELECT table_name FROM information_schema.tables WHERE table_schema = ?", name)
-		if err != nil {
-			return cdcerr.MySQLConnection.Wrap(err, "listing tables of %s downstream", name)
-		}
-		if len(tables) > 0 {
+		tables, err := d.tables(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case len(tables) == 0:
+			continue
+		case !within(tables, left[name]):
 			taken = append(taken, name)
 		}
+		drop = append(drop, name)
 	}
 	if len(taken) > 0 && !d.dropExisting {
-		return cdcerr.InvalidArgument.New("downstream %s: the recordings write to %s, which hold tables; empty them, or give --drop-existing to lose what they hold",
+		return cdcerr.InvalidArgument.New("downstream %s: the recording writes to %s, where tables stand that the playground did not make; move them, or give --drop-existing to lose them",
 			d.cfg, strings.Join(taken, ", "))
 	}
-	for _, name := range slices.Concat(taken, d.ours) {
+	for _, name := range drop {
 		if err := d.drop(ctx, name); err != nil {
 			return err
 		}

@@ -1,0 +1,87 @@
+package playground
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// leftSchema is the database in which the playground writes down what it leaves
+// in a downstream of somebody else's, so that its next run knows its own tables
+// from theirs.
+const leftSchema = "sluice_playground"
+
+const leftTable = "`" + leftSchema + "`.`left_tables`"
+
+// rememberMax bounds the last words to a downstream when the command ends.
+const rememberMax = 10 * time.Second
+
+// leftBefore are the tables that earlier commands left in each database.
+func (d *database) leftBefore(ctx context.Context) (map[string][]string, error) {
+	if there, err := d.tables(ctx, leftSchema); err != nil || len(there) == 0 {
+		return nil, err
+	}
+	rows, err := d.db.QueryContext(ctx, "SELECT db, tbl FROM "+leftTable)
+	if err != nil {
+		return nil, cdcerr.MySQLConnection.Wrap(err, "reading %s downstream", leftTable)
+	}
+	defer rows.Close()
+	left := map[string][]string{}
+	for rows.Next() {
+		var db, table string
+		if err := rows.Scan(&db, &table); err != nil {
+			return nil, cdcerr.MySQLConnection.Wrap(err, "reading %s downstream", leftTable)
+		}
+		left[db] = append(left[db], table)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, cdcerr.MySQLConnection.Wrap(err, "reading %s downstream", leftTable)
+	}
+	return left, nil
+}
+
+// remember writes down the tables that stand in the databases which this command
+// filled. They stay for whoever wants to look.
+func (d *database) remember(ctx context.Context) error {
+	if d.ours == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rememberMax)
+	defer cancel()
+	for _, q := range []string{
+		"CREATE DATABASE IF NOT EXISTS `" + leftSchema + "`",
+		"CREATE TABLE IF NOT EXISTS " + leftTable + " (db varchar(64) NOT NULL, tbl varchar(64) NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+		"DELETE FROM " + leftTable,
+	} {
+		if _, err := d.db.ExecContext(ctx, q); err != nil {
+			return cdcerr.ExecDDLFailed.Wrap(err, "writing down what stays downstream")
+		}
+	}
+	for _, name := range d.ours {
+		tables, err := d.tables(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, table := range tables {
+			if _, err := d.db.ExecContext(ctx, "INSERT INTO "+leftTable+" VALUES (?, ?)", name, table); err != nil {
+				return cdcerr.MySQLTxn.Wrap(err, "writing down what stays downstream")
+			}
+		}
+	}
+	return nil
+}
+
+func (d *database) tables(ctx context.Context, name string) ([]string, error) {
+	tables, err := listing(ctx, d.db, "SELECT table_name FROM information_schema.tables WHERE table_schema = ?", name)
+	if err != nil {
+		return nil, cdcerr.MySQLConnection.Wrap(err, "listing tables of %s downstream", name)
+	}
+	return tables, nil
+}
+
+// within tells whether every one of tables is among those.
+func within(tables, those []string) bool {
+	return !slices.ContainsFunc(tables, func(t string) bool { return !slices.Contains(those, t) })
+}
