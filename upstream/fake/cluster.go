@@ -48,6 +48,7 @@ type Cluster struct {
 	followed   bool      // subscribed is closed
 	scanning   int       // subscriptions whose scan is not over
 	cutOff     time.Time // when subscriptions were last ended by a change of regions
+	waiting    waiting   // pessimistic lock requests
 
 	bulkRegions []*bulkRegion // these three only by Start and the replay
 	bulkEvents  []*bulkEvent
@@ -143,8 +144,15 @@ func (c *Cluster) PD() []string { return []string{c.pd.url} }
 // ClusterID is what PD says it is.
 func (c *Cluster) ClusterID() uint64 { return c.cfg.ClusterID }
 
-// TS is the newest settled timestamp: what resolved-ts can rise to.
-func (c *Cluster) TS() tso.TS { return c.clock.Now() }
+// TS is the newest settled timestamp, what resolved-ts can rise to: whoever
+// commits from now on commits above it.
+func (c *Cluster) TS() tso.TS {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	c.store.See(now)
+	return now
+}
 
 // Go lets a held replay begin. More calls do nothing.
 func (c *Cluster) Go() { c.release.Do(func() { close(c.released) }) }

@@ -110,7 +110,7 @@ func TestTransactionsAsRows(t *testing.T) {
 	// A pessimistic transaction sees what was committed before its lock, and a
 	// pessimistic lock shows neither when it is taken nor when it is given up.
 	must(t, c.Prewrite(mvcc.Lock{Op: mvcc.Pessimistic, Key: []byte("t2"), StartTS: 20, ForUpdateTS: 20}))
-	must(t, c.Rollback([]byte("t2"), 20))
+	must(t, c.Unlock([]byte("t2"), 20))
 	must(t, c.Prewrite(put("t2", "b", 22)))
 	must(t, c.Commit([]byte("t2"), 22, 25))
 	must(t, c.Prewrite(mvcc.Lock{Op: mvcc.Put, Key: []byte("t2"), Value: []byte("c"), StartTS: 21, ForUpdateTS: 26}))

@@ -17,34 +17,47 @@ import (
 // Keys in these calls are raw; TiKV encodes them itself.
 
 // open checks that this store may answer for the region of a request, and takes
-// the snapshot to answer from.
-func (s *storeServer) open(rc *kvrpcpb.Context) (mvcc.Snapshot, *topology.Region, *errorpb.Error) {
+// the snapshot to read from at a ts.
+func (s *storeServer) open(rc *kvrpcpb.Context, at uint64) (mvcc.Snapshot, *topology.Region, *errorpb.Error) {
 	c := s.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r, fault := s.leadsLocked(rc)
+	if fault != nil {
+		return mvcc.Snapshot{}, nil, fault
+	}
+	// The newest is read at no ts in particular.
+	if tso.TS(at) != tso.Max {
+		c.store.See(tso.TS(at))
+	}
+	return c.store.Snapshot(), r, nil
+}
+
+// leadsLocked finds the region of a request, if this store leads it.
+func (s *storeServer) leadsLocked(rc *kvrpcpb.Context) (*topology.Region, *errorpb.Error) {
 	if p := rc.GetPeer(); p.GetStoreId() != 0 && p.GetStoreId() != s.id {
-		return mvcc.Snapshot{}, nil, &errorpb.Error{
+		return nil, &errorpb.Error{
 			Message:       "store id does not match",
 			StoreNotMatch: &errorpb.StoreNotMatch{RequestStoreId: p.GetStoreId(), ActualStoreId: s.id},
 		}
 	}
-	r := c.regions.ByID(rc.GetRegionId())
+	r := s.cluster.regions.ByID(rc.GetRegionId())
 	if r == nil {
-		return mvcc.Snapshot{}, nil, &errorpb.Error{
+		return nil, &errorpb.Error{
 			Message: "region not found", RegionNotFound: &errorpb.RegionNotFound{RegionId: rc.GetRegionId()},
 		}
 	}
 	if r.Leader.Store != s.id {
-		return mvcc.Snapshot{}, nil, &errorpb.Error{
+		return nil, &errorpb.Error{
 			Message: "not leader", NotLeader: &errorpb.NotLeader{RegionId: r.ID, Leader: peerPB(r.Leader)},
 		}
 	}
 	if e := rc.GetRegionEpoch(); e.GetVersion() != r.Version || e.GetConfVer() != r.ConfVer {
-		return mvcc.Snapshot{}, nil, &errorpb.Error{
+		return nil, &errorpb.Error{
 			Message: "epoch not match", EpochNotMatch: &errorpb.EpochNotMatch{CurrentRegions: []*metapb.Region{regionPB(r)}},
 		}
 	}
-	return c.store.Snapshot(), r, nil
+	return r, nil
 }
 
 // within refuses a key that lies outside the region.
@@ -59,7 +72,7 @@ func within(r *topology.Region, key []byte) *errorpb.Error {
 
 // KvGet reads one key.
 func (s *storeServer) KvGet(_ context.Context, req *kvrpcpb.GetRequest) (*kvrpcpb.GetResponse, error) {
-	snapshot, r, fault := s.open(req.Context)
+	snapshot, r, fault := s.open(req.Context, req.Version)
 	if fault == nil {
 		fault = within(r, req.Key)
 	}
@@ -80,7 +93,7 @@ func (s *storeServer) KvGet(_ context.Context, req *kvrpcpb.GetRequest) (*kvrpcp
 
 // KvBatchGet reads several keys of one region; missing ones are left out.
 func (s *storeServer) KvBatchGet(_ context.Context, req *kvrpcpb.BatchGetRequest) (*kvrpcpb.BatchGetResponse, error) {
-	snapshot, r, fault := s.open(req.Context)
+	snapshot, r, fault := s.open(req.Context, req.Version)
 	resp := &kvrpcpb.BatchGetResponse{RegionError: fault}
 	if fault != nil {
 		return resp, nil
@@ -99,7 +112,7 @@ func (s *storeServer) KvBatchGet(_ context.Context, req *kvrpcpb.BatchGetRequest
 // KvScan reads the keys of a range, as far as the region and the limit go. A
 // locked key comes as a pair with an error.
 func (s *storeServer) KvScan(_ context.Context, req *kvrpcpb.ScanRequest) (*kvrpcpb.ScanResponse, error) {
-	snapshot, r, fault := s.open(req.Context)
+	snapshot, r, fault := s.open(req.Context, req.Version)
 	if fault != nil {
 		return &kvrpcpb.ScanResponse{RegionError: fault}, nil
 	}
@@ -116,12 +129,7 @@ func (s *storeServer) KvScan(_ context.Context, req *kvrpcpb.ScanRequest) (*kvrp
 	if fault != nil {
 		return &kvrpcpb.ScanResponse{RegionError: fault}, nil
 	}
-	if bytes.Compare(start, r.RawStart) < 0 {
-		start = r.RawStart
-	}
-	if len(r.RawEnd) != 0 && (len(end) == 0 || bytes.Compare(end, r.RawEnd) > 0) {
-		end = r.RawEnd
-	}
+	start, end = clipTo(r, start, end)
 	resp := &kvrpcpb.ScanResponse{}
 	if req.Limit == 0 {
 		return resp, nil
@@ -134,7 +142,7 @@ func (s *storeServer) KvScan(_ context.Context, req *kvrpcpb.ScanRequest) (*kvrp
 }
 
 func readOf(version uint64, rc *kvrpcpb.Context) mvcc.Read {
-	return mvcc.Read{At: tso.TS(version), Resolved: rc.GetResolvedLocks()}
+	return mvcc.Read{At: tso.TS(version), Resolved: rc.GetResolvedLocks(), Committed: rc.GetCommittedLocks()}
 }
 
 func pairPB(p mvcc.Pair, keyOnly, commitTS bool) *kvrpcpb.KvPair {

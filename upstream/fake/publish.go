@@ -14,8 +14,10 @@ import (
 // above it are writes that no change stream shows.
 const loopMask = 0xff
 
-// publishLocked tells every subscriber of the change's key what happened to it.
+// publishLocked tells every subscriber of the change's key what happened to it,
+// and whoever waits for its lock that it may be gone.
 func (c *Cluster) publishLocked(ch *mvcc.Change) {
+	c.waiting.wake(ch.Key)
 	c.hazards.before(c)
 	if ch.Kind != mvcc.Nothing {
 		c.deliverLocked(ch)

@@ -24,6 +24,7 @@ func (c *Cluster) tick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
+	c.store.See(now)
 	for cn := range c.conns {
 		var subs []*subscription
 		for _, sub := range cn.subs {

@@ -26,6 +26,11 @@ func (c *Cluster) Rollback(key []byte, start tso.TS) error {
 	return c.change(func() (mvcc.Change, error) { return c.store.Rollback(key, start) })
 }
 
+// Unlock takes a pessimistic lock away, without any trace.
+func (c *Cluster) Unlock(key []byte, start tso.TS) error {
+	return c.change(func() (mvcc.Change, error) { return c.store.Unlock(key, start, tso.Max), nil })
+}
+
 // OnePhase commits keys of one region at once, and says at which ts. The ts is
 // taken under the same lock as the write is done: no promise can come between.
 func (c *Cluster) OnePhase(ctx context.Context, locks ...mvcc.Lock) (tso.TS, error) {

@@ -60,13 +60,15 @@ var lockOps = [...]kvrpcpb.Op{
 	mvcc.LockOnly: kvrpcpb.Op_Lock, mvcc.Pessimistic: kvrpcpb.Op_PessimisticLock,
 }
 
-func lockedPB(l *mvcc.Lock) *kvrpcpb.KeyError {
-	return &kvrpcpb.KeyError{Locked: &kvrpcpb.LockInfo{
-		PrimaryLock: l.Primary, LockVersion: uint64(l.StartTS), Key: l.Key, LockTtl: l.TTL,
+func lockPB(l *mvcc.Lock) *kvrpcpb.LockInfo {
+	return &kvrpcpb.LockInfo{
+		PrimaryLock: l.Primary, LockVersion: uint64(l.StartTS), Key: l.Key, LockTtl: l.TTL, TxnSize: l.TxnSize,
 		LockType: lockOps[l.Op], LockForUpdateTs: uint64(l.ForUpdateTS), MinCommitTs: uint64(l.MinCommitTS),
-		TxnSize: 1,
-	}}
+		UseAsyncCommit: l.AsyncCommit, Secondaries: l.Secondaries,
+	}
 }
+
+func lockedPB(l *mvcc.Lock) *kvrpcpb.KeyError { return &kvrpcpb.KeyError{Locked: lockPB(l)} }
 
 // codec writes TiKV's generated messages by their own methods: gRPC's default
 // codec goes through a reflecting wrapper for them, which costs a third of the

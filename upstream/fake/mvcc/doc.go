@@ -2,9 +2,16 @@
 // committed versions, its lock and its rollbacks, as TiKV's three column
 // families hold them.
 //
-//	Prewrite ─▶ lock ─▶ Commit ─▶ version
-//	              └───▶ Rollback ─▶ rollback record
-//	Put (one-phase commit) ─────▶ version
+//	LockAll ─▶ pessimistic lock ─▶ Unlock
+//	                 │
+//	PrewriteAll ─▶ lock ─▶ Commit ─▶ version
+//	       │         └───▶ Rollback, Cleanup, Inquire ─▶ rollback record
+//	       └ one phase ─────▶ version
+//
+// Prewrite, Commit, Rollback and Put write single keys, as a replay does that
+// knows how each transaction ended; the others are TiKV's requests with all
+// their checks. Whoever commits at a ts of the store's choice (async commit, one
+// phase) commits above every ts that was read at or promised: See.
 //
 // Every write returns the Change that a change stream shows for it, old value
 // included. Reads go through a Snapshot: entries are replaced, never edited, so

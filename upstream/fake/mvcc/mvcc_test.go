@@ -19,7 +19,50 @@ import (
 type twin struct {
 	commits []commit
 	locks   map[string]mvcc.Lock
-	rolled  map[string]bool
+	records map[string][]record // by key, as TiKV keeps them
+}
+
+// record is a line of TiKV's write column family: a commit stands at its
+// commit-ts, a rollback at its start-ts; where a commit stands there already, it
+// is marked instead.
+type record struct {
+	at, start tso.TS
+	rollback  bool
+	protected bool
+	overlap   bool // a protected rollback of at is marked here
+}
+
+func (w *twin) rolledBack(key string, start tso.TS) bool {
+	return slices.ContainsFunc(w.records[key], func(r record) bool {
+		return r.at == start && (r.rollback || r.overlap)
+	})
+}
+
+func (w *twin) committed(key string, start tso.TS) bool {
+	return slices.ContainsFunc(w.commits, func(c commit) bool { return c.key == key && c.start == start })
+}
+
+// roll writes a rollback; shown is whether anything was written.
+func (w *twin) roll(key string, start tso.TS, protected bool) (shown bool) {
+	all := w.records[key]
+	at := slices.IndexFunc(all, func(r record) bool { return r.at == start })
+	if at >= 0 {
+		all[at].overlap = all[at].overlap || protected
+		return protected
+	}
+	if !protected {
+		before := -1
+		for i, r := range all {
+			if r.at < start && (before < 0 || r.at > all[before].at) {
+				before = i
+			}
+		}
+		if before >= 0 && all[before].rollback && !all[before].protected {
+			all = slices.Delete(all, before, before+1)
+		}
+	}
+	w.records[key] = append(all, record{at: start, start: start, rollback: true, protected: protected})
+	return true
 }
 
 type commit struct {
@@ -76,7 +119,7 @@ func scanText(s mvcc.Snapshot, start, end string, ts tso.TS, reverse bool) strin
 func TestStoreAgainstTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := mvcc.New()
-		w := &twin{locks: map[string]mvcc.Lock{}, rolled: map[string]bool{}}
+		w := &twin{locks: map[string]mvcc.Lock{}, records: map[string][]record{}}
 		type view struct {
 			snapshot mvcc.Snapshot
 			twin     twin
@@ -87,22 +130,31 @@ func TestStoreAgainstTwin(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now += 2
 			key := keys.Draw(t, "key")
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			start := now - tso.TS(rapid.IntRange(0, 9).Draw(t, "age"))
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0, 1:
-				start := now - tso.TS(rapid.IntRange(0, 9).Draw(t, "age"))
 				l := mvcc.Lock{
 					Op: rapid.SampledFrom([]mvcc.Op{mvcc.Put, mvcc.Delete, mvcc.LockOnly, mvcc.Pessimistic}).Draw(t, "op"), Key: []byte(key),
-					Value: fmt.Appendf(nil, "%d", i), StartTS: start,
+					Primary: []byte("a"),
+					Value:   fmt.Appendf(nil, "%d", i), StartTS: start,
 					ForUpdateTS: rapid.SampledFrom([]tso.TS{0, now}).Draw(t, "for update"),
 				}
-				w.prewrite(t, s, l)
+				// A transaction that is over does not prewrite again: no check would
+				// keep a pessimistic one from it.
+				if !w.committed(key, start) {
+					w.prewrite(t, s, l)
+				}
 			case 2, 3:
 				if l, ok := w.locks[key]; ok {
 					w.commit(t, s, l, now)
 				}
 			case 4:
-				w.rollback(t, s, key, now-tso.TS(rapid.IntRange(0, 9).Draw(t, "age")))
+				w.rollback(t, s, key, start)
 			case 5:
+				if l, ok := w.locks[key]; ok {
+					w.rollback(t, s, key, l.StartTS)
+				}
+			case 6:
 				views = append(views, view{s.Snapshot(), twin{slices.Clone(w.commits), maps.Clone(w.locks), nil}})
 			}
 			w.checkMinLock(t, s)
@@ -126,7 +178,12 @@ func TestStoreAgainstTwin(t *testing.T) {
 func (w *twin) prewrite(t *rapid.T, s *mvcc.Store, l mvcc.Lock) {
 	key := string(l.Key)
 	ch, err := s.Prewrite(l)
-	newest, _ := w.at(key, tso.Max)
+	var newest commit // with data or not
+	for _, c := range w.commits {
+		if c.key == key && c.commit > newest.commit {
+			newest = c
+		}
+	}
 	held, locked := w.locks[key]
 	var lockedErr *mvcc.LockedError
 	var conflict *mvcc.ConflictError
@@ -136,8 +193,8 @@ func (w *twin) prewrite(t *rapid.T, s *mvcc.Store, l mvcc.Lock) {
 			t.Fatalf("over a lock: %v", err)
 		}
 		return
-	case w.rolled[fmt.Sprint(key, l.StartTS)]:
-		if !errors.As(err, &conflict) || conflict.CommitTS != 0 {
+	case w.rolledBack(key, l.StartTS):
+		if !errors.As(err, &conflict) || conflict.Reason != mvcc.SelfRolledBack {
 			t.Fatalf("after its rollback: %v", err)
 		}
 		return
@@ -176,14 +233,17 @@ func (w *twin) commit(t *rapid.T, s *mvcc.Store, l mvcc.Lock, at tso.TS) {
 		t.Fatalf("commit shows %+v", ch)
 	}
 	delete(w.locks, key)
-	if l.Op != mvcc.Pessimistic {
-		w.commits = append(w.commits, commit{key, l.StartTS, at, l.Op, string(l.Value)})
+	w.records[key] = append(w.records[key], record{at: at, start: l.StartTS})
+	c := commit{key, l.StartTS, at, l.Op, string(l.Value)}
+	if c.op == mvcc.Pessimistic {
+		c.op = mvcc.LockOnly
 	}
+	w.commits = append(w.commits, c)
 }
 
 func (w *twin) rollback(t *rapid.T, s *mvcc.Store, key string, start tso.TS) {
 	ch, err := s.Rollback([]byte(key), start)
-	done := slices.ContainsFunc(w.commits, func(c commit) bool { return c.key == key && c.start == start })
+	done := w.committed(key, start)
 	var doneErr *mvcc.DoneError
 	if done {
 		if !errors.As(err, &doneErr) {
@@ -194,18 +254,18 @@ func (w *twin) rollback(t *rapid.T, s *mvcc.Store, key string, start tso.TS) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := fmt.Sprint(key, start)
 	l, locked := w.locks[key]
 	mine := locked && l.StartTS == start
-	quiet := w.rolled[id] || (mine && l.Op == mvcc.Pessimistic)
-	if (ch.Kind == mvcc.RolledBack) == quiet {
-		t.Fatalf("rollback shows %+v", ch)
-	}
-	if mine {
+	shown := false
+	switch {
+	case mine:
 		delete(w.locks, key)
+		shown = w.roll(key, start, l.ForUpdateTS != 0 && key == string(l.Primary))
+	case !w.rolledBack(key, start):
+		shown = w.roll(key, start, false)
 	}
-	if !quiet {
-		w.rolled[id] = true
+	if (ch.Kind == mvcc.RolledBack) != shown {
+		t.Fatalf("rollback shows %+v", ch)
 	}
 }
 

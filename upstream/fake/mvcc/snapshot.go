@@ -2,6 +2,7 @@ package mvcc
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/google/btree"
 
@@ -22,8 +23,9 @@ type Pair struct {
 
 // Read says at which ts to read, and whose locks not to mind.
 type Read struct {
-	At       tso.TS
-	Resolved []uint64 // start-ts of transactions known to be over, or to commit above At
+	At        tso.TS   // Max = the newest
+	Resolved  []uint64 // start-ts of transactions known to be over, or to commit above At
+	Committed []uint64 // … known to be committed at or below At: their locks are read as versions
 }
 
 // Get reads one key; ok is false where it does not exist. A lock in the way
@@ -96,7 +98,10 @@ func (s Snapshot) ascend(start, end []byte, fn func(*entry) bool) {
 
 func (e *entry) read(r Read) (Pair, bool) {
 	if l := e.lock; l != nil && l.blocks(r) {
-		return Pair{Key: e.key, Locked: l}, true
+		if !slices.Contains(r.Committed, uint64(l.StartTS)) {
+			return Pair{Key: e.key, Locked: l}, true
+		}
+		return Pair{Key: e.key, Value: l.Value}, l.Op == Put
 	}
 	v := e.dataAt(r.At)
 	if v == nil || v.Op != Put {
@@ -108,13 +113,10 @@ func (e *entry) read(r Read) (Pair, bool) {
 // blocks tells whether a reader must wait for the lock's transaction: it might
 // still commit at or below the ts that is read.
 func (l *Lock) blocks(r Read) bool {
-	if !l.Op.Data() || l.StartTS > r.At || l.MinCommitTS > r.At {
+	if !l.Op.Data() || l.StartTS > r.At || l.MinCommitTS > r.At || slices.Contains(r.Resolved, uint64(l.StartTS)) {
 		return false
 	}
-	for _, start := range r.Resolved {
-		if start == uint64(l.StartTS) {
-			return false
-		}
-	}
-	return true
+	// The newest version is what was committed so far, as only the primary knows:
+	// but of an async commit not even that one does.
+	return r.At != tso.Max || l.AsyncCommit || !bytes.Equal(l.Key, l.Primary)
 }

@@ -45,9 +45,22 @@ type Lock struct {
 	StartTS     tso.TS
 	ForUpdateTS tso.TS // 0 for optimistic transactions
 	MinCommitTS tso.TS // 0 = not known
-	TTL         uint64 // milliseconds
+	TTL         uint64 // milliseconds, counted from StartTS
+	TxnSize     uint64 // how many keys the transaction has in the region, as it said itself
 	TxnSource   uint64
 	Generation  uint64 // of pipelined DML, else 0
+
+	// An async commit is decided by its locks: it is committed as soon as the
+	// primary and all secondaries, which the primary lists, are prewritten.
+	AsyncCommit bool
+	Secondaries [][]byte
+}
+
+// Expired tells whether the lock has outlived its time at now. A transaction
+// that lives keeps its primary from it by heartbeats.
+func (l *Lock) Expired(now tso.TS) bool {
+	start, at := uint64(l.StartTS.Physical()), uint64(now.Physical())
+	return at > start && at-start > l.TTL
 }
 
 // entry is everything about one key. It is never edited once it is in a tree.
@@ -55,17 +68,28 @@ type entry struct {
 	key       []byte
 	versions  []Version // by commit-ts, oldest first
 	lock      *Lock
-	rollbacks []tso.TS // start-ts of rolled back transactions
+	rollbacks []rollback // oldest first
+}
+
+// rollback keeps a transaction from prewriting a key. An unprotected one may be
+// dropped when a newer one comes, as TiKV does to save space.
+type rollback struct {
+	start     tso.TS
+	protected bool
 }
 
 // Store is the data of a cluster. See the package comment for who may call what.
 type Store struct {
 	keys *btree.BTreeG[*entry]
 
-	// The locks of op Put and Delete, which hold resolved-ts back: by key, and how
-	// many there are of each start-ts.
+	// All locks by key, and how many of op Put and Delete, which hold resolved-ts
+	// back, there are of each start-ts.
 	locks  *btree.BTreeG[*Lock]
 	starts *btree.BTreeG[startCount]
+
+	// seen is the newest ts that anyone has read at or was promised: whoever
+	// chooses a commit-ts without asking PD chooses above it.
+	seen tso.TS
 }
 
 type startCount struct {
@@ -102,16 +126,28 @@ func (s *Store) MinLock(start, end []byte) (least tso.TS, ok bool) {
 		if len(end) != 0 && bytes.Compare(l.Key, end) >= 0 {
 			return false
 		}
-		if !ok || l.StartTS < least {
+		if l.Op.Data() && (!ok || l.StartTS < least) {
 			least, ok = l.StartTS, true
 		}
-		return least > lowest.start // there is no lower one
+		return !ok || least > lowest.start // there is no lower one
 	})
 	return least, ok
 }
 
-// Locks is the number of Put and Delete locks.
-func (s *Store) Locks() int { return s.locks.Len() }
+// See says that ts is being read at, or promised as a resolved-ts.
+func (s *Store) See(ts tso.TS) { s.seen = max(s.seen, ts) }
+
+// Locks reads the locks of [start, end) with start-ts ≤ upTo in the order of
+// keys, those without data too; an empty end has no end. It stops when fn
+// returns false.
+func (s *Store) Locks(start, end []byte, upTo tso.TS, fn func(*Lock) bool) {
+	s.locks.AscendGreaterOrEqual(&Lock{Key: start}, func(l *Lock) bool {
+		if len(end) != 0 && bytes.Compare(l.Key, end) >= 0 {
+			return false
+		}
+		return l.StartTS > upTo || fn(l)
+	})
+}
 
 // Locked is the lock that key holds, nil where it holds none.
 func (s *Store) Locked(key []byte) *Lock {
@@ -134,6 +170,14 @@ func (s *Store) entry(key []byte) *entry {
 	return e
 }
 
+// heldBy is the lock that the transaction start holds on key, nil for none.
+func (s *Store) heldBy(key []byte, start tso.TS) *Lock {
+	if l := s.Locked(key); l != nil && l.StartTS == start {
+		return l
+	}
+	return nil
+}
+
 // replace puts an edited copy of key's entry in place of the old one.
 func (s *Store) replace(key []byte, edit func(*entry)) {
 	next := &entry{key: key}
@@ -142,6 +186,46 @@ func (s *Store) replace(key []byte, edit func(*entry)) {
 	}
 	edit(next)
 	s.keys.ReplaceOrInsert(next)
+}
+
+// put makes l the lock of its key.
+func (s *Store) put(l *Lock) {
+	var before *Lock
+	s.replace(l.Key, func(e *entry) { before, e.lock = e.lock, l })
+	if before != nil {
+		s.unindex(before)
+	}
+	s.index(l)
+}
+
+// drop takes the lock of a key away.
+func (s *Store) drop(l *Lock) {
+	s.replace(l.Key, func(e *entry) { e.lock = nil })
+	s.unindex(l)
+}
+
+func (s *Store) index(l *Lock) {
+	s.locks.ReplaceOrInsert(l)
+	if l.Op.Data() {
+		s.count(l.StartTS, 1)
+	}
+}
+
+func (s *Store) unindex(l *Lock) {
+	s.locks.Delete(l)
+	if l.Op.Data() {
+		s.count(l.StartTS, -1)
+	}
+}
+
+func (s *Store) count(start tso.TS, by int) {
+	n, _ := s.starts.Get(startCount{start: start})
+	n.start, n.locks = start, n.locks+by
+	if n.locks == 0 {
+		s.starts.Delete(n)
+		return
+	}
+	s.starts.ReplaceOrInsert(n)
 }
 
 // add puts v among the versions. Appending writes beyond the length that older
@@ -172,12 +256,29 @@ func (e *entry) add(v Version) {
 
 // dataAt is the newest Put or Delete with commit-ts ≤ at.
 func (e *entry) dataAt(at tso.TS) *Version {
+	if e == nil {
+		return nil
+	}
 	for i := len(e.versions) - 1; i >= 0; i-- {
 		if v := &e.versions[i]; v.CommitTS <= at && v.Op.Data() {
 			return v
 		}
 	}
 	return nil
+}
+
+// newest is the newest version, with data or not.
+func (e *entry) newest() *Version {
+	if e == nil || len(e.versions) == 0 {
+		return nil
+	}
+	return &e.versions[len(e.versions)-1]
+}
+
+// exists tells whether the newest data of the key is a value.
+func (e *entry) exists() bool {
+	v := e.dataAt(tso.Max)
+	return v != nil && v.Op == Put
 }
 
 // valueAt is the value that a reader at ts sees, nil for none.
@@ -190,10 +291,18 @@ func (e *entry) valueAt(at tso.TS) []byte {
 
 // byStart is the version that the transaction start wrote, nil where it wrote none.
 func (e *entry) byStart(start tso.TS) *Version {
+	if e == nil {
+		return nil
+	}
 	for i := len(e.versions) - 1; i >= 0; i-- {
 		if e.versions[i].StartTS == start {
 			return &e.versions[i]
 		}
 	}
 	return nil
+}
+
+// rolledBack tells whether the transaction start is known to be rolled back.
+func (e *entry) rolledBack(start tso.TS) bool {
+	return e != nil && slices.ContainsFunc(e.rollbacks, func(r rollback) bool { return r.start == start })
 }
