@@ -3,6 +3,10 @@
 package sluice
 
 import (
+	_ "github.com/cockroachdb/pebble/v2/objstorage"
+	_ "github.com/cockroachdb/pebble/v2/sstable"
+	_ "github.com/cockroachdb/pebble/v2/vfs"
+	_ "github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	_ "github.com/coreos/go-semver/semver"
 	_ "github.com/dolthub/go-mysql-server"
 	_ "github.com/dolthub/go-mysql-server/memory"
