@@ -8,10 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-cdc/sluice/event"
-	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/pipeline"
-	"github.com/sluice-cdc/sluice/schemafeed"
+	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/verify"
@@ -29,9 +27,8 @@ type capture struct {
 
 // status is what a watcher of a run may ask, from any goroutine.
 type status struct {
-	cluster  *fake.Cluster
+	now      func() (tso.TS, error) // upstream's clock
 	pipeline *pipeline.Pipeline
-	tee      *tee
 	start    time.Time
 }
 
@@ -47,38 +44,22 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	services, ctx := errgroup.WithContext(ctx) // what serves until the changefeed is done
 	services.Go(func() error { return cluster.Run(ctx) })
-	var client *upstream.Client
+	var a attached
 	defer func() {
 		stop()
 		if served := services.Wait(); served != nil && !errors.Is(served, context.Canceled) {
 			err = served // the cause: err only says that everything was told to end
 		}
-		if client != nil {
-			client.Close()
-		}
+		a.close()
 	}()
 
 	cfg := upstream.Default()
 	cfg.PD, cfg.Log = cluster.PD(), c.log
-	if client, err = upstream.Open(ctx, cfg); err != nil {
+	if err = a.attach(ctx, services, cfg, c.recording.StartTS, nil); err != nil {
 		return nil, err
 	}
-	services.Go(func() error { return client.Run(ctx) })
-
-	start := c.recording.StartTS
-	feed := schemafeed.New(schemafeed.Config{StartTS: start}, client)
-	if err = feed.Load(ctx); err != nil {
-		return nil, err
-	}
-	services.Go(func() error { return feed.Run(ctx) })
-
-	tables, err := filter.New(filter.Config{}) // every table but those of system schemas
-	if err != nil {
-		return nil, err
-	}
-	before := wanted(tables, feed.Tables(start.Prev()))
-	judge = verify.NewJudge(verify.Config{StartTS: start, Tables: before, Expected: c.outcome.expected, History: c.outcome.history})
-	sink, err := c.target.open(ctx, client, start, before)
+	judge = verify.NewJudge(verify.Config{StartTS: a.start, Tables: a.before, Expected: c.outcome.expected, History: c.outcome.history})
+	sink, err := c.target.open(ctx, a.client, a.start, a.before)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +67,12 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 	defer func() { err = errors.Join(err, watched.Close()) }()
 
 	changefeed := pipeline.New(pipeline.Config{
-		Changefeed: "playground", StartTS: start, TargetTS: c.recording.EndTS, Filter: tables, ForceReplicate: true, Log: c.log,
-	}, client, feed, watched)
+		Changefeed: "playground", StartTS: a.start, TargetTS: c.recording.EndTS, Filter: a.tables, ForceReplicate: true, Log: c.log,
+	}, a.client, a.feed, watched)
 	if c.progress != nil {
 		services.Go(func() error {
-			return c.progress(ctx, status{cluster: cluster, pipeline: changefeed, tee: watched, start: time.Now()})
+			now := func() (tso.TS, error) { return cluster.TS(), nil }
+			return c.progress(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
 		})
 	}
 	return judge, changefeed.Run(ctx)
@@ -103,14 +85,4 @@ func (c *capture) resolvedInterval() time.Duration {
 		return 10 * time.Millisecond
 	}
 	return 200 * time.Millisecond
-}
-
-func wanted(f *filter.Filter, all []*event.Table) []*event.Table {
-	var out []*event.Table
-	for _, t := range all {
-		if f.Table(t.Schema, t.Name) {
-			out = append(out, t)
-		}
-	}
-	return out
 }

@@ -11,6 +11,9 @@
 // downstream is a database in this process by default, so that nothing has to be
 // installed; it keeps what it was given until the command ends.
 //
+// With --pd the upstream is a TiDB that runs: its wanted tables are copied as of
+// now and then followed, until the command is told to end, without a verdict.
+//
 // Verdicts judge P4 and P6 from outside: rows by the contents that TiDB had at
 // their commit-ts, the end by the contents that TiDB had last.
 //

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/upstream"
 )
 
 // defaultRecording is what the demo replays: nine seconds of three connections
@@ -16,6 +18,9 @@ const defaultRecording = "testdata/golden/workloads/onlinemodify.jsonl.gz"
 // Options are the command line.
 type Options struct {
 	Recordings   []string // files or directories
+	PD           []string // a running cluster to follow instead
+	TLS          upstream.TLS
+	Filter       []string // which of its tables; all of them where there is none
 	SinkURI      string   // empty: the embedded database
 	Verify       bool     // exit after the verdict
 	Speed        float64  // 1 = as it was recorded, 0 = as fast as it is read
@@ -42,6 +47,14 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	f.SetOutput(stderr)
 	f.Usage = func() { usage(f, stderr) }
 	f.Var(repeated{&o.Recordings}, "recording", "recording to replay: `FILE_OR_DIR`; a directory stands for every recording directly in it; may be repeated (default "+defaultRecording+")")
+	f.Func("pd", "follow a running TiDB from now on, until Ctrl-C, instead of a recording: `ENDPOINTS` of its PD, comma between", func(v string) error {
+		o.PD = strings.Split(v, ",")
+		return nil
+	})
+	f.StringVar(&o.TLS.CA, "ca", "", "with --pd: `FILE` of the cluster's certificate authority")
+	f.StringVar(&o.TLS.Cert, "cert", "", "with --pd: `FILE` of our certificate")
+	f.StringVar(&o.TLS.Key, "key", "", "with --pd: `FILE` of its key")
+	f.Var(repeated{&o.Filter}, "filter", "with --pd: `RULE` for the tables to replicate, such as 'shop.*' or '!shop.log'; may be repeated, the last that matches counts (default *.*)")
 	f.StringVar(&o.SinkURI, "sink-uri", "", "downstream `URI`: blackhole://, mysql://user:password@host:port/ (default: a database in this process)")
 	f.BoolVar(&o.Verify, "verify", false, "exit after the verdict")
 	f.StringVar(&speed, "speed", "", "1 replays as it was recorded, 2 twice as fast, 0 as fast as it is read (default 1, with --verify 0)")
@@ -61,6 +74,7 @@ func usage(f *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, `Replays what a real TiDB did through Sluice into a database, and compares.
 
   playground [flags]
+  playground --pd ENDPOINTS [flags]     follows a running TiDB; nothing to compare with
 
 `)
 	f.PrintDefaults()
@@ -78,6 +92,9 @@ Exit status: 0 all equal (what is listed with its reason counts as equal),
 func (o *Options) complete(rest []string, speed string) error {
 	if len(rest) > 0 {
 		return cdcerr.InvalidArgument.New("argument %q: recordings are given with --recording", rest[0])
+	}
+	if err := o.oneUpstream(speed); err != nil {
+		return err
 	}
 	if len(o.Recordings) == 0 {
 		o.Recordings = []string{defaultRecording}
@@ -97,6 +114,21 @@ func (o *Options) complete(rest []string, speed string) error {
 	}
 	if o.Port != 0 && o.SinkURI != "" {
 		return cdcerr.InvalidArgument.New("--mysql-port belongs to the database in this process: leave --sink-uri out")
+	}
+	return nil
+}
+
+// oneUpstream refuses what belongs to a recording beside a running cluster, and
+// the other way round.
+func (o *Options) oneUpstream(speed string) error {
+	if len(o.PD) == 0 {
+		if o.TLS.CA != "" || o.TLS.Cert != "" || o.TLS.Key != "" || len(o.Filter) > 0 {
+			return cdcerr.InvalidArgument.New("--ca, --cert, --key and --filter belong to a running cluster: give its --pd")
+		}
+		return nil
+	}
+	if len(o.Recordings) > 0 || o.Verify || speed != "" {
+		return cdcerr.InvalidArgument.New("--recording, --verify and --speed belong to a recording: leave them out, or leave --pd out")
 	}
 	return nil
 }

@@ -62,9 +62,12 @@ func (p *player) watch(ctx context.Context, s status) error {
 			return nil
 		case <-tick.C:
 		}
-		now, at, c := s.cluster.TS(), s.pipeline.Checkpoint(), s.tee.counts()
-		fmt.Fprintf(p.words, "%6.1f s  checkpoint %s  lag %.2f s  %d transactions, %d rows, %d DDLs\n",
-			time.Since(s.start).Seconds(), at.Time().Format("15:04:05.000"), max(0, now.Sub(at)).Seconds(), c.Txns, c.Rows, c.DDLs)
+		lag, done := "unknown: PD does not answer", s.pipeline.Progress()
+		if now, err := s.now(); err == nil {
+			lag = fmt.Sprintf("%.2f s", max(0, now.Sub(done.Checkpoint)).Seconds())
+		}
+		fmt.Fprintf(p.words, "%6.1f s  checkpoint %s  lag %s  %d transactions, %d rows, %d DDLs\n",
+			time.Since(s.start).Seconds(), done.Checkpoint.Time().Format("15:04:05.000"), lag, done.Txns, done.Rows, done.DDLs)
 	}
 }
 

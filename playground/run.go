@@ -42,9 +42,12 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // play opens the downstream, runs every recording and, without --verify, stays
 // up until ctx ends.
 func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error) {
-	recordings, err := findRecordings(o.Recordings)
-	if err != nil {
-		return couldNotRun, err
+	var recordings []recording
+	if len(o.PD) == 0 {
+		var err error
+		if recordings, err = findRecordings(o.Recordings); err != nil {
+			return couldNotRun, err
+		}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -69,14 +72,13 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 		if d, ok := p.target.(*database); ok {
 			d.own = o.SinkURI == ""
 		}
-		if !o.Verify {
-			p.greet(recordings)
+		if len(o.PD) > 0 {
+			err = p.follow(ctx)
+			status = allEqual
+		} else {
+			status = p.replay(ctx, recordings)
 		}
-		status = p.all(ctx, recordings)
-		if !o.Verify {
-			p.stay(ctx)
-		}
-		return p.target.close(ctx)
+		return errors.Join(err, p.target.close(ctx))
 	})
 	if err := services.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return couldNotRun, err
@@ -92,6 +94,18 @@ type player struct {
 	out      io.Writer // a line a recording
 	words    io.Writer // everything else
 	log      *slog.Logger
+}
+
+// replay is the whole of a run over recordings.
+func (p *player) replay(ctx context.Context, recordings []recording) int {
+	if !p.options.Verify {
+		p.greet(recordings)
+	}
+	status := p.all(ctx, recordings)
+	if !p.options.Verify {
+		p.stay(ctx)
+	}
+	return status
 }
 
 // all runs every recording; one that cannot run does not stop the next.

@@ -90,6 +90,9 @@ func openDatabase(ctx context.Context, uri string, dropExisting bool, log *slog.
 
 func (d *database) close(ctx context.Context) error {
 	if !d.own {
+		// What ended the run must not end its last note.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.DialTimeout)
+		defer cancel()
 		if err := d.remember(ctx); err != nil {
 			d.log.Warn("the next run will ask for --drop-existing", "error", err)
 		}

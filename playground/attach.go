@@ -1,0 +1,101 @@
+package playground
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/schemafeed"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream"
+)
+
+// gcTTL is how long the upstream keeps what the changefeed has still to read
+// when this process dies; the hold is renewed ten times as often.
+const gcTTL = 10 * time.Minute
+
+// attached is a capture's upstream side: the client, what the tables look like,
+// and which of them are wanted.
+type attached struct {
+	client *upstream.Client
+	feed   *schemafeed.Feed
+	tables *filter.Filter
+	start  tso.TS
+	before []*event.Table // the wanted ones just before the start
+}
+
+// attach opens the upstream and reads its schema at the start-ts, 0 standing for
+// now. What serves until the changefeed is done runs in services; close comes
+// after they have ended, also after an error.
+func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg upstream.Config, start tso.TS, rules []string) error {
+	var err error
+	if a.tables, err = filter.New(filter.Config{Rules: rules}); err != nil {
+		return err
+	}
+	if a.client, err = upstream.Open(ctx, cfg); err != nil {
+		return err
+	}
+	services.Go(func() error { return a.client.Run(ctx) })
+	if a.start = start; start == 0 {
+		if a.start, err = a.client.TS(ctx); err != nil {
+			return err
+		}
+	}
+	// The hold comes before the first read (P7).
+	if err := a.hold(ctx, a.start); err != nil {
+		return err
+	}
+	a.feed = schemafeed.New(schemafeed.Config{StartTS: a.start}, a.client)
+	if err := a.feed.Load(ctx); err != nil {
+		return err
+	}
+	services.Go(func() error { return a.feed.Run(ctx) })
+	for _, t := range a.feed.Tables(a.start.Prev()) {
+		if a.tables.Table(t.Schema, t.Name) {
+			a.before = append(a.before, t)
+		}
+	}
+	return nil
+}
+
+// hold keeps upstream what a changefeed at this checkpoint reads: schemas are
+// read just below it.
+func (a *attached) hold(ctx context.Context, checkpoint tso.TS) error {
+	return a.client.HoldGC(ctx, gcService(), gcTTL, checkpoint.Prev())
+}
+
+// keep renews the hold until ctx ends.
+func (a *attached) keep(ctx context.Context, checkpoint func() tso.TS) error {
+	tick := time.NewTicker(gcTTL / 10)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := a.hold(ctx, checkpoint()); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// close lets the upstream go.
+func (a *attached) close() {
+	if a.client != nil {
+		a.client.Close()
+	}
+}
+
+// release takes the hold back; it would end by itself after gcTTL.
+func (a *attached) release(ctx context.Context) error {
+	return a.client.ReleaseGC(ctx, gcService())
+}
+
+// gcService names this process among those that hold PD's safepoint.
+func gcService() string { return fmt.Sprintf("sluice-playground-%d", os.Getpid()) }

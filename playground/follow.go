@@ -1,0 +1,89 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/pipeline"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream"
+)
+
+// releaseTimeout bounds the farewell to PD.
+const releaseTimeout = 3 * time.Second
+
+// follow replicates a running TiDB from now on, until ctx ends. A downstream
+// database is first given what the wanted tables hold now. There is nothing to
+// compare with, so there is no verdict.
+func (p *player) follow(ctx context.Context) (err error) {
+	outer := ctx
+	ctx, stop := context.WithCancel(ctx)
+	services, ctx := errgroup.WithContext(ctx)
+	var a attached
+	defer func() {
+		stop()
+		if served := services.Wait(); served != nil && !errors.Is(served, context.Canceled) {
+			err = served // the cause: err only says that everything was told to end
+		}
+		a.close()
+		if outer.Err() != nil && (errors.Is(err, context.Canceled) || err == nil) {
+			err = nil // it was asked to end
+		}
+	}()
+
+	cfg := upstream.Default()
+	cfg.PD, cfg.TLS, cfg.Log = p.options.PD, p.options.TLS, p.log
+	if err = a.attach(ctx, services, cfg, 0, p.options.Filter); err != nil {
+		return err
+	}
+	defer func() {
+		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		if failed := a.release(farewell); failed != nil {
+			p.log.Warn("PD keeps history for this playground for some minutes more", "error", failed)
+		}
+	}()
+	fmt.Fprintf(p.words, "Following cluster %d from %s on (%d): %s.\n", a.client.ClusterID(),
+		a.start.Time().Format(time.RFC3339), a.start, tableCount(len(a.before)))
+
+	if err = p.target.claim(ctx, databasesOf(&a)); err != nil {
+		return err
+	}
+	into, err := p.target.open(ctx, a.client, a.start, a.before)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, into.Close()) }()
+	changefeed := pipeline.New(pipeline.Config{
+		Changefeed: "playground", StartTS: a.start, Filter: a.tables, ForceReplicate: true, Log: p.log,
+	}, a.client, a.feed, into)
+	services.Go(func() error { return a.keep(ctx, changefeed.Checkpoint) })
+	services.Go(func() error {
+		now := func() (tso.TS, error) { return a.client.TS(ctx) }
+		return p.watch(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
+	})
+	return changefeed.Run(ctx)
+}
+
+// databasesOf are those that hold wanted tables at the start.
+func databasesOf(a *attached) []string {
+	var out []string
+	for _, t := range a.before {
+		out = append(out, t.Schema)
+	}
+	slices.SortFunc(out, strings.Compare)
+	return slices.Compact(out)
+}
+
+func tableCount(n int) string {
+	if n == 1 {
+		return "1 table matches"
+	}
+	return fmt.Sprintf("%d tables match", n)
+}
