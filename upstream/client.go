@@ -33,6 +33,8 @@ type Client struct {
 	cluster uint64
 
 	conns   conns
+	follows follows
+	last    atomic.Uint64 // the last timestamp of PD that was seen
 	visits  *visits
 	counts  counts
 	streams streams
@@ -106,6 +108,7 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 	})
 	g.Go(func() error { return c.serveVisits(ctx) })
+	g.Go(func() error { return c.watch(ctx) })
 	return g.Wait()
 }
 
@@ -139,8 +142,13 @@ func (c *Client) TS(ctx context.Context) (tso.TS, error) {
 	if err != nil {
 		return 0, cdcerr.PDUnreachable.Wrap(err, "PD gives no timestamp")
 	}
-	return tso.New(physical, logical), nil
+	ts := tso.New(physical, logical)
+	c.last.Store(uint64(ts))
+	return ts, nil
 }
+
+// lastTS is the last timestamp that PD gave: at most seconds old while PD answers.
+func (c *Client) lastTS() tso.TS { return tso.TS(c.last.Load()) }
 
 // checkPD asks the endpoints in turn until one says its version.
 func (c *Client) checkPD(ctx context.Context) error {

@@ -118,6 +118,10 @@ func TestConfigValidate(t *testing.T) {
 		"OpenTimeout":  func(c *Config) { c.OpenTimeout = 0 },
 		"LockWaitMax":  func(c *Config) { c.LockWaitMax = -1 },
 		"StreamBudget": func(c *Config) { c.StreamBudget = 1 },
+		"ScanWindow":   func(c *Config) { c.ScanWindow = 0 },
+		"StuckAfter":   func(c *Config) { c.StuckAfter = 0 },
+		"RenewAfter":   func(c *Config) { c.RenewAfter = c.SlowAfter - 1 },
+		"Unanswered":   func(c *Config) { c.UnansweredAfter = -1 },
 		"Cert and Key": func(c *Config) { c.TLS.CA, c.TLS.Cert = "ca", "cert" },
 		"CA":           func(c *Config) { c.TLS.AllowedCN = []string{"tikv"} },
 	} {

@@ -59,6 +59,20 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	return cc, nil
 }
 
+// drop closes the connection to an address; the next call makes a new one. Calls
+// that are under way fail, and are made again.
+func (c *conns) drop(address *string) {
+	if address == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cc := c.by[*address]; cc != nil {
+		delete(c.by, *address)
+		_ = cc.Close() // the only error is that it is closed already
+	}
+}
+
 func (c *conns) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,10 +25,21 @@
 //
 // Foreign types (kvproto, pd/client, zap) stop at this package's door.
 //
+// Scans: a store scans a bounded number of regions for us at a time, urgent ones
+// first (region.Gate); one more begins when a feed has taken the end of another.
+// What waits for its commit is on the account of Subscription.Memory.
+//
+// Standing still: every two seconds at most PD's time is taken, and the feeds judge
+// their regions by it. One whose resolved-ts stands still is searched for locks;
+// one that stays behind the others is named (Status, log) and in the end registered
+// anew; a stream over which no resolved-ts comes at all is opened again. While PD
+// gives no time, or we ourselves do not read, nobody is judged.
+//
 // Locks in the way, of a read or of a region's resolved-ts, are judged by package
 // lock: what a transaction left behind is ended, what lives is waited for.
 //
-// Goroutines: Run holds all streams' (three each) and four visitors that search
-// regions for locks, in one errgroup, and ends with them; Subscribe holds its loop and one for lookups, and ends with them. The PD
+// Goroutines: Run holds all streams' (three each), one that watches the clock and
+// four visitors that search regions for locks, in one errgroup, and ends with
+// them; Subscribe holds its loop and one for lookups, and ends with them. The PD
 // client has its own between Open and Close. Scan and Get run in their caller.
 package upstream

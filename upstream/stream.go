@@ -3,7 +3,9 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
@@ -20,19 +22,31 @@ import (
 )
 
 // stream is one connection's change stream with one store. It lives until it
-// fails, or until no subscription is left on it.
+// fails or falls silent, or until no subscription is left on it.
 type stream struct {
-	client *Client
-	id     uint64 // new at every connect
-	store  uint64
-	budget *budget
-	wake   chan struct{} // holds one token while requests wait
-	idle   chan struct{} // closed when no subscription is left
+	client  *Client
+	id      uint64 // new at every connect
+	store   uint64
+	began   time.Time
+	budget  *budget
+	pulse   pulse
+	address atomic.Pointer[string] // where it is connected to
+	wake    chan struct{}          // holds one token while there may be something to send
+	idle    chan struct{}          // closed when no subscription is left
+	silent  chan struct{}          // closed when it is given up for its silence
 
 	mu     sync.Mutex
 	feeds  map[uint64]*feed           // guarded by mu; by number
-	queue  []*cdcpb.ChangeDataRequest // guarded by mu; bounded: one a region that a subscription holds
+	gate   *region.Gate[waiting]      // guarded by mu; registrations until they are scanned; one a region that a subscription holds
+	live   map[region.Ticket]struct{} // guarded by mu; registrations that are scanned
+	leaves []*cdcpb.ChangeDataRequest // guarded by mu; the ends of registrations, sent first; one each at most
 	closed bool                       // guarded by mu
+}
+
+// waiting is a registration at the gate.
+type waiting struct {
+	feed    *feed
+	request *cdcpb.ChangeDataRequest
 }
 
 // streams finds the stream of a store.
@@ -41,6 +55,7 @@ type streams struct {
 	last   uint64             // guarded by mu; number of the last stream
 	by     map[uint64]*stream // guarded by mu; by store
 	pauses map[uint64]pause   // guarded by mu; by store
+	hushes map[uint64]int     // guarded by mu; by store: streams given up in a row for their silence
 }
 
 // pause keeps a store that fails from being connected to in a tight loop.
@@ -65,7 +80,7 @@ func (c *Client) request(ctx context.Context, f *feed, q region.Request) (*strea
 				return nil, err
 			}
 		}
-		if s.add(f, c.registration(f, q)) {
+		if s.add(f, c.registration(f, q), q.Urgent) {
 			return s, nil
 		}
 	}
@@ -79,15 +94,20 @@ func (t *streams) get(c *Client, store uint64) (s *stream, fresh bool) {
 	}
 	t.last++
 	s = &stream{
-		client: c, id: t.last, store: store,
+		client: c, id: t.last, store: store, began: time.Now(),
 		budget: newBudget(c.cfg.StreamBudget),
 		wake:   make(chan struct{}, 1),
 		idle:   make(chan struct{}),
+		silent: make(chan struct{}),
 		feeds:  map[uint64]*feed{},
+		gate:   region.NewGate[waiting](region.Window{Calm: c.cfg.ScanWindow, Urgent: urgentFactor * c.cfg.ScanWindow}),
+		live:   map[region.Ticket]struct{}{},
 	}
+	s.pulse.heardNow()
 	if t.by == nil {
 		t.by = map[uint64]*stream{}
 		t.pauses = map[uint64]pause{}
+		t.hushes = map[uint64]int{}
 	}
 	t.by[store] = s
 	return s, true
@@ -123,6 +143,10 @@ func (t *streams) pausedUntil(store uint64) time.Time {
 
 // registration is the request in TiKV's words.
 func (c *Client) registration(f *feed, q region.Request) *cdcpb.ChangeDataRequest {
+	priority := cdcpb.ScanPriority_SCAN_PRIORITY_LOW
+	if q.Urgent {
+		priority = cdcpb.ScanPriority_SCAN_PRIORITY_HIGH
+	}
 	return &cdcpb.ChangeDataRequest{
 		Header:       &cdcpb.Header{ClusterId: c.cluster, TicdcVersion: protocolVersion},
 		RegionId:     q.Region.ID,
@@ -133,20 +157,63 @@ func (c *Client) registration(f *feed, q region.Request) *cdcpb.ChangeDataReques
 		RequestId:    f.requestID(q.Slot),
 		ExtraOp:      kvrpcpb.ExtraOp_ReadOldValue,
 		FilterLoop:   f.filterLoop,
+		ScanPriority: priority,
 	}
 }
 
-// add queues a request of f; false when the stream is over.
-func (s *stream) add(f *feed, q *cdcpb.ChangeDataRequest) bool {
+// deregistration ends one registration, or with region 0 all of a request id.
+func (c *Client) deregistration(request, region uint64) *cdcpb.ChangeDataRequest {
+	return &cdcpb.ChangeDataRequest{
+		Header:    &cdcpb.Header{ClusterId: c.cluster, TicdcVersion: protocolVersion},
+		RegionId:  region,
+		RequestId: request,
+		Request:   &cdcpb.ChangeDataRequest_Deregister_{Deregister: &cdcpb.ChangeDataRequest_Deregister{}},
+	}
+}
+
+// add lines a registration of f up; false when the stream is over.
+func (s *stream) add(f *feed, q *cdcpb.ChangeDataRequest, urgent bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	s.feeds[f.number] = f
-	s.queue = append(s.queue, q)
+	s.gate.Push(region.Ticket{Request: q.RequestId, Region: q.RegionId}, waiting{f, q}, urgent)
 	s.signal()
 	return true
+}
+
+// scanned tells that a registration's scan is through: there is room for another.
+func (s *stream) scanned(k region.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.gate.Done(k); known && !s.closed {
+		s.live[k] = struct{}{}
+		s.signal()
+	}
+}
+
+// end gives one registration up.
+func (s *stream) end(k region.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if sent, waited := s.gate.Done(k); waited && !sent {
+		return
+	}
+	delete(s.live, k)
+	s.leaves = append(s.leaves, s.client.deregistration(k.Request, k.Region))
+	s.signal()
+}
+
+// overLocked notes that the store has ended a registration.
+func (s *stream) overLocked(k region.Ticket) {
+	s.gate.Done(k)
+	delete(s.live, k)
+	s.signal()
 }
 
 func (s *stream) signal() {
@@ -164,6 +231,9 @@ func (s *stream) leave(f *feed) {
 		return
 	}
 	delete(s.feeds, f.number)
+	mine := func(k region.Ticket) bool { return feedNumber(k.Request) == f.number }
+	s.gate.DoneAll(mine)
+	maps.DeleteFunc(s.live, func(k region.Ticket, _ struct{}) bool { return mine(k) })
 	if len(s.feeds) == 0 {
 		s.closed = true
 		close(s.idle)
@@ -171,11 +241,7 @@ func (s *stream) leave(f *feed) {
 		return
 	}
 	for slot := range uint8(region.Slots) {
-		s.queue = append(s.queue, &cdcpb.ChangeDataRequest{
-			Header:    &cdcpb.Header{ClusterId: s.client.cluster, TicdcVersion: protocolVersion},
-			RequestId: f.requestID(slot), // with region 0: all regions of the request id
-			Request:   &cdcpb.ChangeDataRequest_Deregister_{Deregister: &cdcpb.ChangeDataRequest_Deregister{}},
-		})
+		s.leaves = append(s.leaves, s.client.deregistration(f.requestID(slot), 0))
 	}
 	s.signal()
 }
@@ -185,11 +251,13 @@ func (s *stream) close(err error) {
 	s.mu.Lock()
 	feeds := s.feeds
 	already := s.closed
-	s.closed, s.feeds, s.queue = true, nil, nil
+	s.closed, s.feeds, s.leaves, s.live = true, nil, nil, nil
+	s.gate.DoneAll(func(region.Ticket) bool { return true })
 	s.mu.Unlock()
 	if already {
 		return
 	}
+	s.client.counts.streamsBroken.Add(1)
 	s.client.streams.forget(s, true)
 	for _, f := range feeds {
 		f.inbox.put(delivery{stream: s.id, gone: true, err: err})
@@ -203,6 +271,10 @@ func (s *stream) run(ctx context.Context) {
 		select {
 		case <-s.idle:
 			return errIdle
+		case <-s.silent:
+			// The connection may be why: not even its end may come through.
+			s.client.conns.drop(s.address.Load())
+			return cdcerr.EventFeed.New("the stream of store %d is open, but no resolved-ts came over it for %v", s.store, s.pulse.silence().Round(time.Second))
 		case <-ctx.Done():
 			return nil
 		}
@@ -240,6 +312,7 @@ func (s *stream) connect(ctx context.Context) (cdcpb.ChangeData_EventFeedV2Clien
 	if err != nil {
 		return nil, err
 	}
+	s.address.Store(&address)
 	cc.ResetConnectBackoff() // our own pause is over
 	ctx = metadata.AppendToOutgoingContext(ctx, "features", "stream-multiplexing")
 	rpc, err := cdcpb.NewChangeDataClient(cc).EventFeedV2(ctx, grpc.ForceCodecV2(feedCodec{}))
@@ -261,11 +334,7 @@ func (s *stream) broken(err error) error {
 
 func (s *stream) send(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Client) error {
 	for {
-		s.mu.Lock()
-		queue := s.queue
-		s.queue = nil
-		s.mu.Unlock()
-		for _, q := range queue {
+		for q := s.next(); q != nil; q = s.next() {
 			if err := rpc.Send(q); err != nil {
 				return nil //nolint:nilerr // the receiver hears the reason
 			}
@@ -278,7 +347,22 @@ func (s *stream) send(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Clien
 	}
 }
 
+// next is what to send next, nil where nothing may be sent now. Ends go first: a
+// region's new registration must not meet its old one.
+func (s *stream) next() *cdcpb.ChangeDataRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.leaves) > 0 {
+		q := s.leaves[0]
+		s.leaves = s.leaves[1:]
+		return q
+	}
+	w, _ := s.gate.Next(time.Since(s.began), func(w waiting) bool { return !w.feed.tight.Load() })
+	return w.request
+}
+
 func (s *stream) receive(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Client) error {
+	spoke := false
 	for first := true; ; first = false {
 		m := &message{} // never used again: rows alias it
 		if err := rpc.RecvMsg(m); err != nil {
@@ -286,6 +370,13 @@ func (s *stream) receive(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Cl
 		}
 		if first {
 			s.client.streams.works(s.store)
+		}
+		if m.resolves {
+			s.pulse.heardNow()
+			if !spoke {
+				s.client.streams.speaks(s.store)
+			}
+			spoke = true
 		}
 		if err := s.deliver(ctx, m); err != nil {
 			return err
@@ -300,7 +391,7 @@ func (s *stream) deliver(ctx context.Context, m *message) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	lent, err := s.budget.lend(ctx, m.size, len(parts))
+	lent, err := s.budget.lend(ctx, m.size, len(parts), &s.pulse)
 	if err != nil {
 		return err
 	}
@@ -321,6 +412,15 @@ type part struct {
 func (s *stream) sort(m *message) []part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Since(s.began)
+	for i := range m.events {
+		k := region.Ticket{Request: m.events[i].request, Region: m.events[i].region}
+		if m.events[i].isError {
+			s.overLocked(k)
+		} else {
+			s.gate.Heard(k, now)
+		}
+	}
 	var parts []part
 	of := func(request uint64) *part {
 		f := s.feeds[feedNumber(request)]

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,6 +12,7 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/lock"
 	"github.com/sluice-cdc/sluice/upstream/region"
 )
 
@@ -20,6 +22,20 @@ type Subscription struct {
 	StartTS tso.TS // exclusive: rows with commit-ts > StartTS
 	// FilterLoop leaves out what another change-data-capture wrote.
 	FilterLoop bool
+	// Memory is told what the subscription holds; nil where nobody counts.
+	Memory Memory
+}
+
+// Memory is the account of what a subscription keeps beyond the streams' budgets:
+// prewrites whose commits have not come, and commits whose prewrites have not.
+// Whoever keeps rows in memory counts this against the same quota.
+type Memory interface {
+	// Hold adds to what is held; negative bytes give back. It must not wait: the
+	// commits that free a transaction stand behind its prewrites in the stream.
+	Hold(bytes int64)
+	// Tight tells that no more history should be asked for: scans that are not
+	// urgent wait until it is false.
+	Tight() bool
 }
 
 // Batch is what one call hands on: rows first, then Resolved, which covers them
@@ -52,6 +68,15 @@ type feed struct {
 	items   []delivery         // taken from the inbox; those not worked on yet hold their share
 	lent    []*share           // to be given back once out has returned
 	bytes   int64              // of the events since the last batch
+	looked  time.Time          // when the time was last told
+	memory  Memory             // may be nil
+	charged int64              // what memory was told
+	counted region.Counts      // what the client's counts have of the tracker's
+
+	// Read by others.
+	tight   atomic.Bool
+	fastest atomic.Uint64
+	state   atomic.Pointer[SubscriptionStatus]
 }
 
 // answer is what PD said about a range.
@@ -79,9 +104,11 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription, out func(Batch) 
 	}
 	f := &feed{
 		client: c, number: c.feeds.Add(1), filterLoop: s.FilterLoop, inbox: newInbox(), out: out,
-		start: time.Now(), streams: map[uint64]*stream{},
+		start: time.Now(), looked: time.Now(), streams: map[uint64]*stream{}, memory: s.Memory,
 	}
-	f.tracker = region.New(region.Config{Span: s.Span, StartTS: s.StartTS, Seed: f.number})
+	f.tracker = region.New(region.Config{Span: s.Span, StartTS: s.StartTS, Seed: f.number, Now: c.lastTS(), Patience: c.cfg.patience()})
+	f.publish(nil)
+	c.follow(f)
 	defer f.leave()
 	g, ctx := errgroup.WithContext(ctx)
 	asks, answers := make(chan span.Span), make(chan answer) // one lookup at a time
@@ -132,11 +159,16 @@ func (f *feed) run(ctx context.Context, asks chan<- span.Span, answers <-chan an
 		case a := <-answers:
 			f.tracker.StepLocated(a.sought, a.regions)
 		case <-f.inbox.ready:
-			f.items = f.inbox.take(f.items)
+			var now *clock
+			f.items, now = f.inbox.take(f.items)
+			f.tracker.Tick(time.Since(f.start)) // what came, came until now
 			if err := f.work(ctx); err != nil {
 				return err
 			}
 			clear(f.items)
+			if now != nil {
+				f.look(*now)
+			}
 		case <-timer.C:
 		}
 		if err := f.flush(ctx, timer); err != nil {
@@ -156,6 +188,9 @@ func (f *feed) work(ctx context.Context) error {
 			}
 			f.tracker.StepStreamGone(d.stream)
 			continue
+		}
+		for _, k := range d.overdue {
+			f.tracker.StepFailure(sourceOf(d.stream, k), region.Failure{Kind: region.Unanswered})
 		}
 		f.lent = append(f.lent, d.share)
 		d.share = nil
@@ -182,6 +217,7 @@ func (f *feed) step(d *delivery) error {
 				return err
 			}
 			f.client.log.Debug("region error", "region", e.region, "kind", failure.Kind, "detail", failure.Detail)
+			f.client.counts.failure(failure.Kind)
 			f.tracker.StepFailure(src, failure)
 		case e.entries != nil:
 			var err error
@@ -208,6 +244,16 @@ func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
 	if r.Err != nil {
 		return r.Err
 	}
+	for _, src := range r.Ends {
+		if s := f.streams[src.Stream]; s != nil {
+			s.end(f.ticket(src))
+		}
+	}
+	for _, src := range r.Scanned {
+		if s := f.streams[src.Stream]; s != nil {
+			s.scanned(f.ticket(src))
+		}
+	}
 	for _, q := range r.Requests {
 		s, err := f.client.request(ctx, f, q)
 		if err != nil {
@@ -217,6 +263,14 @@ func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
 		f.tracker.Placed(q, s.id)
 	}
 	f.seek = append(f.seek, r.Reloads...)
+	for _, s := range r.Stuck {
+		f.client.visits.want(lock.Visit{Region: s.Region.ID, Span: s.Span, Target: s.Target})
+	}
+	f.charge()
+	if r.Lag != nil {
+		f.publish(r.Lag)
+	}
+	f.fastest.Store(uint64(f.tracker.Fastest()))
 	if timer != nil && r.Wake >= 0 {
 		timer.Reset(max(0, r.Wake-time.Since(f.start)))
 	}
@@ -234,8 +288,40 @@ func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
 	return nil
 }
 
+// charge tells the memory's account what has changed.
+func (f *feed) charge() {
+	if f.memory == nil {
+		return
+	}
+	if held := f.tracker.Held().Bytes; held != f.charged {
+		f.memory.Hold(held - f.charged)
+		f.charged = held
+	}
+	f.tight.Store(f.memory.Tight())
+}
+
+// look takes the time, after all that had come by then.
+func (f *feed) look(c clock) {
+	for id, s := range f.streams {
+		if s.pulse.starvedSince(f.looked) {
+			f.tracker.StepStarved(id)
+		}
+	}
+	f.looked = time.Now()
+	f.tracker.StepClock(c.pd, c.fastest)
+}
+
+func (f *feed) ticket(src region.Source) region.Ticket {
+	return region.Ticket{Request: f.requestID(src.Slot), Region: src.Region}
+}
+
+func sourceOf(stream uint64, k region.Ticket) region.Source {
+	return region.Source{Stream: stream, Slot: slotOf(k.Request), Region: k.Region}
+}
+
 // leave ends all registrations and gives back what was received and not taken.
 func (f *feed) leave() {
+	f.client.unfollow(f)
 	for _, s := range f.streams {
 		s.leave(f)
 	}
@@ -246,4 +332,7 @@ func (f *feed) leave() {
 		d.share.release()
 	}
 	f.inbox.close()
+	if f.memory != nil {
+		f.memory.Hold(-f.charged)
+	}
 }

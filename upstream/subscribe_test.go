@@ -157,6 +157,7 @@ func TestSubscribe(t *testing.T) {
 		RequestId:    q.RequestId,
 		ExtraOp:      kvrpcpb.ExtraOp_ReadOldValue,
 		FilterLoop:   true,
+		ScanPriority: cdcpb.ScanPriority_SCAN_PRIORITY_LOW, // 100 is history
 	}
 	if q.String() != want.String() || q.RequestId == 0 {
 		t.Errorf("request\n%v\nwant\n%v", q, want)

@@ -48,6 +48,7 @@ func (feedCodec) Unmarshal(data mem.BufferSlice, v any) error {
 type message struct {
 	events   []regionEvent
 	resolved resolvedEvent
+	resolves bool // some resolved-ts is in it
 	size     int64
 }
 
@@ -84,8 +85,10 @@ func (m *message) read(b []byte) error {
 		case eventEvents:
 			e, err := readEvent(sub)
 			m.events = append(m.events, e)
+			m.resolves = m.resolves || e.ts != 0
 			return err
 		case eventResolved:
+			m.resolves = true
 			return m.resolved.read(sub)
 		}
 		return nil

@@ -31,6 +31,10 @@ type hold struct {
 	phase      phase
 	due        time.Duration // vacant, waiting: when; else never
 	fails      int           // failures since the resolved-ts last moved
+	moved      time.Duration // when the resolved-ts last moved, or the scan ended
+	renewals   int           // registrations given up for their slowness since then
+	scanned    bool          // some registration of all its keys was scanned to the end
+	why        string        // why the next registration is made: the cause of its Move
 
 	// Of the region that locks it.
 	region Region
@@ -62,7 +66,7 @@ func newCover(s span.Span, ts tso.TS) *cover {
 		whole: s,
 		holds: btree.NewG(16, func(a, b *hold) bool { return a.start < b.start }),
 	}
-	c.add(&hold{start: s.Start, end: s.End, ts: ts, due: 0})
+	c.add(&hold{start: s.Start, end: s.End, ts: ts, due: 0, why: causeFirst})
 	return c
 }
 
@@ -125,29 +129,39 @@ func (c *cover) lock(r Region) *hold {
 		return nil
 	}
 	over := c.overlapping(want)
-	ts, fails := tso.Max, 0
+	next := &hold{start: want.Start, end: want.End, ts: tso.Max, phase: waiting, due: never, scanned: true, region: r}
 	for _, h := range over {
 		if h.locked() {
 			return nil
 		}
-		ts = min(ts, h.ts)
-		fails = max(fails, h.fails)
+		if h.ts < next.ts {
+			next.ts, next.why = h.ts, h.why
+		}
+		next.fails = max(next.fails, h.fails)
+		next.renewals = max(next.renewals, h.renewals)
+		next.scanned = next.scanned && h.scanned
 	}
 	for _, h := range over {
 		c.remove(h)
 		for _, rest := range h.span(0).Subtract(want) {
-			c.add(&hold{start: rest.Start, end: rest.End, ts: h.ts, phase: h.phase, due: h.due, fails: h.fails})
+			c.add(&hold{start: rest.Start, end: rest.End, ts: h.ts, phase: h.phase, due: h.due,
+				fails: h.fails, renewals: h.renewals, scanned: h.scanned, why: h.why})
 		}
 	}
-	h := &hold{start: want.Start, end: want.End, ts: ts, phase: waiting, due: never, fails: fails, region: r}
-	c.add(h)
-	return h
+	c.add(next)
+	return next
 }
 
 // unlock makes a region's keys vacant. They keep the resolved-ts that they had.
 func (c *cover) unlock(h *hold, due time.Duration) {
-	h.region, h.match, h.stream, h.from = Region{}, nil, 0, 0
+	h.region, h.stream, h.from = Region{}, 0, 0
 	c.schedule(h, vacant, due)
+}
+
+// below calls fn with every hold whose resolved-ts is below ts, in no order that
+// matters, until fn returns false.
+func (c *cover) below(ts tso.TS, fn func(*hold) bool) {
+	c.byTS.below(0, ts, fn)
 }
 
 // run is the longest span of vacant holds, not being looked up, around h.
@@ -233,6 +247,14 @@ func (h *tsHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return v
+}
+
+// below walks the part of the heap under i that is below ts.
+func (h tsHeap) below(i int, ts tso.TS, fn func(*hold) bool) bool {
+	if i >= len(h) || h[i].ts >= ts {
+		return true
+	}
+	return fn(h[i]) && h.below(2*i+1, ts, fn) && h.below(2*i+2, ts, fn)
 }
 
 // dueHeap orders holds by due time, then by key.

@@ -7,7 +7,8 @@
 //	resolved-ts ──StepResolved──▶ │ Tracker │ ──Rows──────▶ whoever subscribed
 //	errors ─────StepFailure─────▶ │         │ ──Resolved──▶ (after the rows)
 //	broken stream─StepStreamGone▶ └─────────┘ ──Moves─────▶ the history
-//	the time ───Tick────────────▶
+//	the time ───Tick────────────▶           ──Stuck─────▶ a search for locks
+//	PD's time ──StepClock───────▶           ──Ends──────▶ TiKV streams
 //
 // A Tracker is a machine: Step and Tick change it, Ready takes what was decided.
 // It has no goroutine, clock, socket or log; time is told to it as a duration
@@ -20,6 +21,13 @@
 // matcher of a region pairs prewrites with commits. The frontier, the least
 // resolved-ts over all holds, is what the subscription is told (P3, P4): a hold
 // that is vacant, or not yet scanned, keeps it back.
+//
+// Laggards are judged against PD's time and the fastest region: one that stands
+// still is searched for locks, named, and in the end registered anew, after times
+// that double, and later where an open transaction explains it.
+//
+// Gate is a machine of its own: it lines up the registrations of one store, so
+// that only so many are scanned at a time.
 //
 // A row at or below its region's resolved-ts, or a commit without a prewrite,
 // is a broken belief: the subscription ends with an error that names region,

@@ -14,6 +14,7 @@ import (
 //	not_leader          the named leader at once; else PD
 //	region_not_found    PD
 //	epoch_not_match     PD: the region split or merged
+//	unanswered          PD, after a pause
 //	server_is_busy      the same region, after the time that TiKV asks for
 //	congested, others   the same region, after a pause
 //	duplicate_request, compatibility, cluster_id_mismatch: the subscription ends
@@ -27,16 +28,19 @@ func (t *Tracker) StepFailure(src Source, f Failure) {
 	case NotLeader:
 		if f.Leader != 0 && f.Leader != h.region.Store && h.fails < hintsMax {
 			h.region.Store = f.Leader
-			t.again(h, 0)
+			t.again(h, 0, causes[f.Kind])
 			return
 		}
-		t.vacate(h, f.Leader == h.region.Store)
+		t.vacate(h, f.Leader == h.region.Store, causes[f.Kind])
 	case NotFound, EpochNotMatch:
-		t.vacate(h, false)
+		t.vacate(h, false, causes[f.Kind])
+	case Unanswered:
+		t.end(h)
+		t.vacate(h, true, causes[f.Kind])
 	case ServerIsBusy:
-		t.again(h, min(time.Duration(min(f.BackoffMS, uint64(busyMax/time.Millisecond)))*time.Millisecond, busyMax))
+		t.again(h, min(time.Duration(min(f.BackoffMS, uint64(busyMax/time.Millisecond)))*time.Millisecond, busyMax), causes[f.Kind])
 	case Congested, Unexplained:
-		t.again(h, backoffMin)
+		t.again(h, backoffMin, causes[f.Kind])
 	case DuplicateRequest:
 		t.out.Err = cdcerr.Bug("TiKV holds a registration that we believed over: %s", t.describe(h))
 	case Compatibility:
@@ -60,15 +64,16 @@ func (t *Tracker) StepStreamGone(stream uint64) {
 		}
 		return true
 	})
+	delete(t.starved, stream)
 	for _, h := range lost {
 		t.counts.Failures++
-		t.vacate(h, true)
+		t.vacate(h, true, causeStreamGone)
 	}
 }
 
 // vacate unlocks h's keys, to be looked up at once where the failure was only
 // news (a first one), else after a pause that grows with each failure in a row.
-func (t *Tracker) vacate(h *hold, pause bool) {
+func (t *Tracker) vacate(h *hold, pause bool, why string) {
 	due := t.now
 	if pause || h.fails > 0 {
 		due += jitter(t.rng, h.fails)
@@ -76,19 +81,40 @@ func (t *Tracker) vacate(h *hold, pause bool) {
 	h.fails++
 	if h.locked() {
 		delete(t.regions, h.region.ID)
+		h.why = why
 	}
+	t.forget(h)
 	t.cover.unlock(h, due)
+}
+
+// forget drops what waits for commits.
+func (t *Tracker) forget(h *hold) {
+	if h.match != nil {
+		if h.match.initialized {
+			t.scanned--
+		}
+		h.match.forget()
+		h.match = nil
+	}
+}
+
+// end gives a registration up that TiKV still serves.
+func (t *Tracker) end(h *hold) {
+	if h.stream != 0 {
+		t.out.Ends = append(t.out.Ends, Source{Stream: h.stream, Slot: h.slot, Region: h.region.ID})
+	}
 }
 
 // again keeps the lock and registers the same region once more: at once where
 // nothing asks for a pause, else no earlier than atLeast.
-func (t *Tracker) again(h *hold, atLeast time.Duration) {
+func (t *Tracker) again(h *hold, atLeast time.Duration, why string) {
 	due := t.now
 	if atLeast > 0 || h.fails > 0 {
 		due += max(atLeast, jitter(t.rng, h.fails))
 	}
 	h.fails++
-	h.match, h.stream = nil, 0
+	t.forget(h)
+	h.stream, h.why = 0, why
 	t.cover.schedule(h, waiting, due)
 	if due == t.now {
 		t.request(h)

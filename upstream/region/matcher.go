@@ -22,7 +22,14 @@ type matcher struct {
 	// INITIALIZED: rolled back, or committed and matched. A prewrite of them
 	// that the scan delivers late would never be matched.
 	closed []rowKey
-	bytes  int64 // of the keys and values that the matcher keeps alive
+	bytes  int64 // of the keys and values that the matcher keeps alive, and what they cost beside
+	total  *Held // of all matchers of a Tracker
+}
+
+// Held is what waits for commits, in memory.
+type Held struct {
+	Entries int
+	Bytes   int64
 }
 
 // rowKey names one transaction's write of one key. The string aliases the
@@ -37,12 +44,42 @@ type prewrite struct {
 	generation uint64
 }
 
+// heldCost is what an entry costs beside its bytes: the map's room for it.
+const heldCost = 128
+
 // shrinkAbove is the number of entries above which an emptied map is thrown
 // away: Go's maps do not shrink, and one huge transaction must not be paid for
 // ever after.
 const shrinkAbove = 1 << 12
 
-func newMatcher() *matcher { return &matcher{unmatched: map[rowKey]prewrite{}} }
+func newMatcher(total *Held) *matcher {
+	return &matcher{unmatched: map[rowKey]prewrite{}, total: total}
+}
+
+// hold counts entries that are kept from now on, or no longer.
+func (m *matcher) hold(entries int, bytes int64) {
+	bytes += int64(entries) * heldCost
+	m.bytes += bytes
+	m.total.Entries += entries
+	m.total.Bytes += bytes
+}
+
+// forget gives everything up.
+func (m *matcher) forget() {
+	m.total.Entries -= len(m.unmatched) + len(m.commits) + len(m.closed)
+	m.total.Bytes -= m.bytes
+}
+
+// oldest is the oldest open transaction that has written here, and one of its
+// keys; 0 where there is none. It looks at every entry.
+func (m *matcher) oldest() (start tso.TS, key string) {
+	for k := range m.unmatched { // the least: the order does not matter
+		if start == 0 || k.start < start || (k.start == start && k.key < key) {
+			start, key = k.start, k.key
+		}
+	}
+	return start, key
+}
 
 func keyOf(e *Entry) rowKey {
 	return rowKey{start: e.StartTS, key: unsafe.String(unsafe.SliceData(e.Key), len(e.Key))}
@@ -62,9 +99,10 @@ func (m *matcher) prewrite(e *Entry) {
 	}
 	next := prewrite{value: e.Value, old: e.Old, generation: e.Generation}
 	m.unmatched[k] = next
-	m.bytes += sizeOf(k, next)
 	if again {
-		m.bytes -= sizeOf(k, kept)
+		m.hold(0, sizeOf(k, next)-sizeOf(k, kept))
+	} else {
+		m.hold(1, sizeOf(k, next))
 	}
 	m.peak = max(m.peak, len(m.unmatched))
 }
@@ -78,7 +116,7 @@ func (m *matcher) commit(e *Entry) (p prewrite, ok, waits bool) {
 		// The prewrite may be a heartbeat's copy or an early flush; the scan
 		// still has the real one.
 		m.commits = append(m.commits, *e)
-		m.bytes += int64(len(e.Key) + len(e.Value))
+		m.hold(1, int64(len(e.Key)+len(e.Value)))
 		return prewrite{}, false, true
 	}
 	if ok {
@@ -110,7 +148,7 @@ func (m *matcher) initialize(emit func(*Entry, prewrite) error) error {
 	m.commits, m.closed = nil, nil
 	for i := range waiting {
 		e := &waiting[i]
-		m.bytes -= int64(len(e.Key) + len(e.Value))
+		m.hold(-1, -int64(len(e.Key)+len(e.Value)))
 		p, ok, _ := m.commit(e)
 		if !ok {
 			continue
@@ -120,7 +158,7 @@ func (m *matcher) initialize(emit func(*Entry, prewrite) error) error {
 		}
 	}
 	for _, k := range closed {
-		m.bytes -= int64(len(k.key))
+		m.hold(-1, -int64(len(k.key)))
 		if p, ok := m.unmatched[k]; ok {
 			m.drop(k, p)
 		}
@@ -130,12 +168,12 @@ func (m *matcher) initialize(emit func(*Entry, prewrite) error) error {
 
 func (m *matcher) close(k rowKey) {
 	m.closed = append(m.closed, k)
-	m.bytes += int64(len(k.key))
+	m.hold(1, int64(len(k.key)))
 }
 
 func (m *matcher) drop(k rowKey, p prewrite) {
 	delete(m.unmatched, k)
-	m.bytes -= sizeOf(k, p)
+	m.hold(-1, -sizeOf(k, p))
 	if len(m.unmatched) == 0 && m.peak > shrinkAbove {
 		m.unmatched, m.peak = map[rowKey]prewrite{}, 0
 	}

@@ -2,6 +2,7 @@ package region
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
@@ -36,6 +37,31 @@ type Request struct {
 	Span    span.Span
 	StartTS tso.TS
 	Slot    uint8
+	// Urgent scans go before others: of what was followed already, or is little
+	// behind. The rest is history that nobody has waited for yet.
+	Urgent bool
+}
+
+// Stuck is a part of a region whose resolved-ts may be held back by a lock with
+// a start-ts at or below Target.
+type Stuck struct {
+	Region Region
+	Span   span.Span
+	Target tso.TS
+}
+
+// Laggard is a region whose resolved-ts stays behind others'.
+type Laggard struct {
+	Region   Region
+	Span     span.Span
+	Resolved tso.TS
+	Behind   time.Duration // the fastest region's resolved-ts, or PD's time
+	Still    time.Duration // since its resolved-ts last moved
+	Renewals int           // registrations given up for it since then
+	// HeldBy is the start-ts of the oldest transaction that has written here and
+	// not ended, HeldKey one of its keys; 0 where none is seen.
+	HeldBy  tso.TS
+	HeldKey []byte
 }
 
 // Source tells which registration an event belongs to.
@@ -95,10 +121,15 @@ const (
 	ClusterIDMismatch
 	ServerIsBusy
 	Congested
+	// Unanswered is no word of TiKV's: nothing was heard of the registration for
+	// so long that it is given up.
+	Unanswered
+
+	FailureKinds // how many there are
 )
 
-var failureNames = [...]string{"unexplained", "not_leader", "region_not_found", "epoch_not_match",
-	"duplicate_request", "compatibility", "cluster_id_mismatch", "server_is_busy", "congested"}
+var failureNames = [FailureKinds]string{"unexplained", "not_leader", "region_not_found", "epoch_not_match",
+	"duplicate_request", "compatibility", "cluster_id_mismatch", "server_is_busy", "congested", "unanswered"}
 
 // String is the name that the protocol uses.
 func (k FailureKind) String() string { return failureNames[k] }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata gi
 // TestScripts runs each story in testdata: blocks of commands, a line of four
 // dashes, and what the Tracker decided. Keys are plain letters.
 //
-//	follow a z from=10            a new Tracker
+//	follow a z from=10            a new Tracker; stuck=4s slow=20s renew=1m now=5000ms as it needs them
 //	tick 50ms                     the time since the last tick
 //	located a z: 1 v1 s1 a-m; …   PD's answer: id, version, store, range
 //	rows 1: prewrite s5 k=v o=old g2; commit s5 c7 k put; committed s5 c7 k=v; rollback s5 k; initialized; unknown
@@ -29,9 +30,12 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata gi
 //	fail 1 not_leader leader=2    a region error
 //	gone s1                       the store's stream broke
 //	stale 1: …                    rows from the registration before the present one
+//	clock 9000ms fastest=8000ms   PD's time, and the highest resolved-ts elsewhere
+//	starved s1                    the store's stream could not be read for a while
 //	held                          what waits for commits, what was left out
 //
-// A command that ends in & leaves its decisions to the next Ready.
+// A command that ends in & leaves its decisions to the next Ready. Timestamps are
+// numbers, or wall clock parts with the unit ms.
 // Streams are opened as needed: store n has the stream n*100, one more after each gone.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -107,7 +111,22 @@ func (p *play) command(line string) error {
 	case "follow":
 		*p = play{streams: map[uint64]uint64{}, last: map[uint64][]Source{}}
 		s := span.Span{TableID: 7, Start: span.Key(f[0]), End: endKey(f[1])}
-		p.t = New(Config{Span: s, StartTS: tso.TS(num(f[2][len("from="):])), Seed: 1})
+		cfg := Config{Span: s, StartTS: tsOf(f[2][len("from="):]), Seed: 1}
+		for _, opt := range f[3:] {
+			key, v, _ := strings.Cut(opt, "=")
+			d, _ := time.ParseDuration(v) // now is none, but has the unit
+			switch key {
+			case "stuck":
+				cfg.Stuck = d
+			case "slow":
+				cfg.Slow = d
+			case "renew":
+				cfg.Renew = d
+			case "now":
+				cfg.Now = tsOf(v)
+			}
+		}
+		p.t = New(cfg)
 		p.t.Tick(0)
 	case "tick":
 		d, err := time.ParseDuration(f[0])
@@ -128,7 +147,7 @@ func (p *play) command(line string) error {
 	case "resolved":
 		for _, id := range f {
 			src := p.last[num(id)][len(p.last[num(id)])-1]
-			p.t.StepResolved(src.Stream, src.Slot, []uint64{src.Region}, tso.TS(num(strings.TrimSpace(tail))))
+			p.t.StepResolved(src.Stream, src.Slot, []uint64{src.Region}, tsOf(strings.TrimSpace(tail)))
 		}
 	case "fail":
 		all := p.last[num(f[0])]
@@ -137,9 +156,13 @@ func (p *play) command(line string) error {
 		store := num(f[0][1:])
 		p.t.StepStreamGone(p.stream(store))
 		p.streams[store]++
+	case "clock":
+		p.t.StepClock(tsOf(f[0]), tsOf(strings.TrimPrefix(f[1], "fastest=")))
+	case "starved":
+		p.t.StepStarved(p.stream(num(f[0][1:])))
 	case "held":
-		n, bytes := p.t.Held()
-		p.note = fmt.Sprintf("held %d entries of %d bytes; %+v\n", n, bytes, p.t.Counts())
+		held := p.t.Held()
+		p.note = fmt.Sprintf("held %d entries of %d bytes; %+v\n", held.Entries, held.Bytes-heldCost*int64(held.Entries), p.t.Counts())
 	default:
 		return fmt.Errorf("no such command")
 	}
@@ -159,12 +182,19 @@ func (p *play) ready() string {
 	var b strings.Builder
 	b.WriteString(p.note)
 	p.note = ""
+	for _, src := range r.Ends {
+		fmt.Fprintf(&b, "end region %d of stream %d slot %d\n", src.Region, src.Stream, src.Slot)
+	}
+	for _, src := range r.Scanned {
+		fmt.Fprintf(&b, "scanned region %d\n", src.Region)
+	}
 	for _, q := range r.Requests {
 		src := Source{Stream: p.stream(q.Region.Store), Slot: q.Slot, Region: q.Region.ID}
 		p.t.Placed(q, src.Stream)
 		p.last[src.Region] = append(p.last[src.Region], src)
-		fmt.Fprintf(&b, "request region %d v%d [%s,%s) from %d of store %d stream %d slot %d\n",
-			q.Region.ID, q.Region.Version, q.Span.Start, q.Span.End, q.StartTS, q.Region.Store, src.Stream, q.Slot)
+		urgent := map[bool]string{true: " urgently"}[q.Urgent]
+		fmt.Fprintf(&b, "request region %d v%d [%s,%s) from %d of store %d stream %d slot %d%s\n",
+			q.Region.ID, q.Region.Version, q.Span.Start, q.Span.End, q.StartTS, q.Region.Store, src.Stream, q.Slot, urgent)
 	}
 	for _, s := range r.Reloads {
 		fmt.Fprintf(&b, "reload [%s,%s)\n", s.Start, s.End)
@@ -178,13 +208,46 @@ func (p *play) ready() string {
 	for _, m := range r.Moves {
 		fmt.Fprintf(&b, "move %s\n", m)
 	}
+	b.WriteString(showLag(r))
 	if r.Wake > p.now {
 		fmt.Fprintf(&b, "wake in %v\n", r.Wake-p.now)
 	}
 	if r.Err != nil {
 		fmt.Fprintf(&b, "error %v\n", r.Err)
 	}
+	return inMS.ReplaceAllStringFunc(b.String(), func(s string) string {
+		if ts := tso.TS(num(s)); ts.Physical() > 0 && ts.Logical() == 0 {
+			return fmt.Sprintf("%dms", ts.Physical())
+		}
+		return s
+	})
+}
+
+// inMS finds timestamps that have a wall clock part.
+var inMS = regexp.MustCompile(`\b\d{6,}\b`)
+
+func showLag(r Ready) string {
+	var b strings.Builder
+	for _, s := range r.Stuck {
+		fmt.Fprintf(&b, "search region %d [%s,%s) for locks up to %d\n", s.Region.ID, s.Span.Start, s.Span.End, s.Target)
+	}
+	if r.Lag == nil {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%d regions lag\n", r.Lag.Slow)
+	for _, l := range r.Lag.Named {
+		fmt.Fprintf(&b, "region %d [%s,%s) is %v behind and stands for %v at %d, renewed %d times, held by %d at %q\n",
+			l.Region.ID, l.Span.Start, l.Span.End, l.Behind, l.Still, l.Resolved, l.Renewals, l.HeldBy, l.HeldKey)
+	}
 	return b.String()
+}
+
+// tsOf reads a timestamp: a number, or a wall clock part in ms.
+func tsOf(s string) tso.TS {
+	if ms, ok := strings.CutSuffix(s, "ms"); ok {
+		return tso.New(int64(num(ms)), 0)
+	}
+	return tso.TS(num(s))
 }
 
 func showRow(row event.RawKV) string {
@@ -269,9 +332,9 @@ func entriesOf(text string) []Entry {
 			case assigned:
 				e.Key, e.Value = []byte(key), []byte(v)
 			case w[0] == 's' && len(w) > 1:
-				e.StartTS = tso.TS(num(w[1:]))
+				e.StartTS = tsOf(w[1:])
 			case w[0] == 'c' && len(w) > 1:
-				e.CommitTS = tso.TS(num(w[1:]))
+				e.CommitTS = tsOf(w[1:])
 			case w[0] == 'g' && len(w) > 1:
 				e.Generation = num(w[1:])
 			default:

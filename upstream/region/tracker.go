@@ -1,6 +1,7 @@
 package region
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,6 +16,8 @@ type Config struct {
 	Span    span.Span
 	StartTS tso.TS // exclusive: rows with commit-ts > StartTS are delivered
 	Seed    uint64 // of the retries' jitter
+	Now     tso.TS // PD's time, about; 0 where nobody knows
+	Patience
 }
 
 // Tracker follows all regions of one span. See the package's doc. Not safe for
@@ -30,17 +33,26 @@ type Tracker struct {
 	rowsLast int              // rows of the last Ready that had any
 	out      Ready
 	counts   Counts
+	held     Held
+	scanned  int                      // regions whose present registration was scanned to the end
+	starved  map[uint64]time.Duration // streams, by when they were last held up
+	pd       tso.TS                   // PD's time when the clock was last told
+	fastest  tso.TS                   // the highest resolved-ts of any region so far
 }
 
 // Ready is what was decided since the last Ready. Act on it in this order:
-// Requests (tell Placed), Reloads, then hand on Rows and after them Resolved. Once
-// Err is set nothing more comes.
+// Ends, Requests (tell Placed), Reloads, then hand on Rows and after them
+// Resolved. Once Err is set nothing more comes.
 type Ready struct {
+	Ends     []Source // registrations that are given up while TiKV still serves them
+	Scanned  []Source // registrations whose scan is through
 	Requests []Request
 	Reloads  []span.Span   // keys whose regions PD must name: answer with StepLocated
 	Rows     []event.RawKV // complete commits, in arrival order
 	Resolved tso.TS        // resolved-ts of the span; 0 = did not move
 	Moves    []tso.Move    // every timestamp that moved
+	Stuck    []Stuck       // what to search for locks
+	Lag      *Lag          // who lags; nil unless the clock was told
 	Wake     time.Duration // when Tick has something to do; negative: never
 	Err      error         // the subscription is over
 }
@@ -53,14 +65,8 @@ type Counts struct {
 	TooEarly  uint64 // resolved-ts before INITIALIZED
 	Regressed uint64 // resolved-ts that did not rise, zero ones included
 	Failures  uint64 // registrations that TiKV ended, broken streams included
+	Renewals  uint64 // registrations given up because the region lagged
 }
-
-// The causes of moves.
-const (
-	causeLocked   = "range locked: the region starts from what its keys had reached"
-	causeResolved = "resolved-ts from TiKV"
-	causeSlowest  = "the slowest region moved"
-)
 
 // New starts a Tracker; its first Tick asks where the span's keys are.
 func New(cfg Config) *Tracker {
@@ -70,7 +76,10 @@ func New(cfg Config) *Tracker {
 		cover:   newCover(cfg.Span, cfg.StartTS),
 		regions: map[uint64]*hold{},
 		slots:   map[uint64]uint8{},
+		starved: map[uint64]time.Duration{},
 		told:    cfg.StartTS,
+		pd:      cfg.Now,
+		fastest: cfg.StartTS,
 	}
 }
 
@@ -128,15 +137,21 @@ func (t *Tracker) reload(h *hold) {
 
 // request registers h's region from the resolved-ts that its keys have reached.
 func (t *Tracker) request(h *hold) {
-	h.from, h.match, h.stream = h.ts, newMatcher(), 0
+	h.from, h.match, h.stream = h.ts, newMatcher(&t.held), 0
 	h.slot = t.slots[h.region.ID]
 	t.slots[h.region.ID] = (h.slot + 1) % Slots
 	t.forgetSlots()
 	t.cover.schedule(h, subscribed, never)
 	t.out.Requests = append(t.out.Requests, Request{
 		Region: h.region, Span: h.span(t.cfg.Span.TableID), StartTS: h.from, Slot: h.slot,
+		Urgent: h.scanned || (t.pd != 0 && t.pd.Sub(h.from) < urgentLag),
 	})
+	t.out.Moves = append(t.out.Moves, tso.Move{Stage: tso.StageRegion, TableID: t.cfg.Span.TableID,
+		Region: h.region.ID, To: h.from, Cause: h.why})
 }
+
+// urgentLag is up to how far behind PD's time a first scan is urgent.
+const urgentLag = 10 * time.Minute
 
 // forgetSlots keeps the memory of slots in proportion to the regions that live:
 // ids that splits and merges left behind are dropped. A thousand are spared so
@@ -180,7 +195,7 @@ func (t *Tracker) StepLocated(sought span.Span, found []Region) {
 			t.cover.schedule(h, vacant, t.now)
 			continue
 		}
-		t.vacate(h, true)
+		t.vacate(h, true, h.why)
 	}
 }
 
@@ -194,8 +209,6 @@ func (t *Tracker) lock(r Region) {
 		return
 	}
 	t.regions[r.ID] = h
-	t.out.Moves = append(t.out.Moves, tso.Move{Stage: tso.StageRegion, TableID: t.cfg.Span.TableID,
-		Region: r.ID, To: h.ts, Cause: causeLocked})
 	t.request(h)
 }
 
@@ -251,6 +264,9 @@ func (t *Tracker) row(h *hold, e *Entry) error {
 		return t.emit(h, e, e.Value, e.Old)
 	case Initialized:
 		if !h.match.initialized {
+			t.scanned++
+			h.scanned, h.moved = true, t.now
+			t.out.Scanned = append(t.out.Scanned, Source{Stream: h.stream, Slot: h.slot, Region: h.region.ID})
 			return h.match.initialize(func(e *Entry, p prewrite) error { return t.matched(h, e, p) })
 		}
 	default:
@@ -314,7 +330,8 @@ func (t *Tracker) StepResolved(stream uint64, slot uint8, ids []uint64, ts tso.T
 			t.out.Moves = append(t.out.Moves, tso.Move{Stage: tso.StageRegion, TableID: t.cfg.Span.TableID,
 				Region: id, From: h.ts, To: ts, Cause: causeResolved})
 			t.cover.forward(h, ts)
-			h.fails = 0
+			h.fails, h.renewals, h.moved = 0, 0, t.now
+			t.fastest = max(t.fastest, ts)
 		}
 	}
 }
@@ -325,16 +342,37 @@ func (t *Tracker) Span() span.Span { return t.cfg.Span }
 // Counts says what was left out so far.
 func (t *Tracker) Counts() Counts { return t.counts }
 
-// Held is what waits for its commit, over all regions: entries and bytes.
-func (t *Tracker) Held() (entries int, bytes int64) {
+// Resolved is the resolved-ts that was last told.
+func (t *Tracker) Resolved() tso.TS { return t.told }
+
+// Regions is how many regions are registered, and how many of these scanned.
+func (t *Tracker) Regions() (registered, scanned int) { return len(t.regions), t.scanned }
+
+// Held is what waits for its commit, over all regions.
+func (t *Tracker) Held() Held { return t.held }
+
+// Fastest is the highest resolved-ts of any region so far.
+func (t *Tracker) Fastest() tso.TS { return t.fastest }
+
+// Check verifies that every key is in exactly one hold (P2), and that what waits
+// for commits is counted right.
+func (t *Tracker) Check() error {
+	var sum Held
+	scanned := 0
 	for _, h := range t.regions { // sums: the order does not matter
 		if h.match != nil {
-			entries += len(h.match.unmatched) + len(h.match.commits)
-			bytes += h.match.bytes
+			sum.Entries += len(h.match.unmatched) + len(h.match.commits) + len(h.match.closed)
+			sum.Bytes += h.match.bytes
+		}
+		if h.match != nil && h.match.initialized {
+			scanned++
 		}
 	}
-	return entries, bytes
+	if scanned != t.scanned {
+		return fmt.Errorf("%d regions are scanned, counted are %d", scanned, t.scanned)
+	}
+	if sum != t.held {
+		return fmt.Errorf("%+v wait for commits, counted are %+v", sum, t.held)
+	}
+	return t.cover.check()
 }
-
-// Check verifies that every key is in exactly one hold (P2).
-func (t *Tracker) Check() error { return t.cover.check() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
@@ -15,6 +16,7 @@ import (
 type world struct {
 	rng     *rand.Rand
 	clock   tso.TS
+	now     time.Duration
 	regions []Region            // in key order
 	nextID  uint64              // of regions
 	history map[string][]commit // by key, oldest first
@@ -45,6 +47,7 @@ type lock struct {
 type txn struct {
 	start, commit tso.TS // commit is 0 until decided
 	rollback      bool
+	abandoned     bool     // only who searches for its locks ends it
 	keys          []string // still locked
 }
 
@@ -59,6 +62,7 @@ type registration struct {
 	resolved tso.TS
 	ready    bool // INITIALIZED was sent
 	over     bool // its error is queued
+	stalled  bool // the store has lost track of it: nothing comes any more
 	late     []stray
 }
 
@@ -73,7 +77,11 @@ func newWorld(rng *rand.Rand) *world {
 	return w
 }
 
-func (w *world) ts() tso.TS { w.clock++; return w.clock }
+// ts is a new timestamp. Its wall clock follows the follower's time.
+func (w *world) ts() tso.TS {
+	w.clock = max(w.clock+1, tso.New(w.now.Milliseconds(), 0))
+	return w.clock
+}
 
 func (w *world) key() string { return string(rune('a' + w.rng.IntN(26))) }
 
@@ -143,14 +151,21 @@ func (w *world) finish() {
 		return
 	}
 	i := w.rng.IntN(len(w.txns))
+	if !w.txns[i].abandoned {
+		w.end(i, 0)
+	}
+}
+
+// end ends the i-th transaction on the j-th of its keys.
+func (w *world) end(i, j int) {
 	x := w.txns[i]
 	if x.commit == 0 && !x.rollback {
 		if x.rollback = w.rng.IntN(4) == 0; !x.rollback {
 			x.commit = w.ts()
 		}
 	}
-	key := x.keys[0]
-	if x.keys = x.keys[1:]; len(x.keys) == 0 {
+	key := x.keys[j]
+	if x.keys = slices.Delete(x.keys, j, j+1); len(x.keys) == 0 {
 		w.txns = slices.Delete(w.txns, i, i+1)
 	}
 	l := w.locks[key]
@@ -163,6 +178,46 @@ func (w *world) finish() {
 		w.history[key] = append(w.history[key], commit{start: x.start, commit: x.commit, value: l.value})
 	}
 	w.happen(key, e)
+}
+
+// search is what a search for locks does: abandoned transactions end there.
+func (w *world) search(s Stuck) {
+	for i := len(w.txns) - 1; i >= 0; i-- {
+		x := w.txns[i]
+		for j := len(x.keys) - 1; j >= 0 && x.abandoned && x.start <= s.Target; j-- {
+			if s.Span.Contains(span.Key(x.keys[j])) {
+				w.end(i, j)
+			}
+		}
+	}
+}
+
+// abandon lets a transaction's owner die.
+func (w *world) abandon() {
+	if len(w.txns) > 0 {
+		w.txns[w.rng.IntN(len(w.txns))].abandoned = true
+	}
+}
+
+// stall lets a store lose track of a registration that it has scanned.
+func (w *world) stall() {
+	for _, i := range w.rng.Perm(len(w.regs)) {
+		if r := w.regs[i]; r.ready && !r.over && !r.stalled {
+			r.stalled = true
+			return
+		}
+	}
+}
+
+// deregister is what a store does when a registration is given up: nothing of it
+// follows, but what was under way may come.
+func (w *world) deregister(src Source) {
+	for _, r := range w.regs {
+		if r.src == src && !r.over && len(r.scan) > 0 && w.rng.IntN(2) == 0 {
+			w.strays = append(w.strays, stray{src, r.scan[0]})
+		}
+	}
+	w.regs = slices.DeleteFunc(w.regs, func(r *registration) bool { return r.src == src })
 }
 
 // onePhase commits a key in one go.
@@ -189,7 +244,7 @@ func (w *world) tick() {
 				ts = min(ts, l.start)
 			}
 		}
-		if r.ready && !r.over && ts > r.resolved {
+		if r.ready && !r.over && !r.stalled && ts > r.resolved {
 			r.resolved = ts
 			r.live = append(r.live, resolved(ts))
 		}

@@ -27,7 +27,7 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	worlds, rows, failures := uint64(400), 0, uint64(0)
+	worlds, rows, failures, renewals, searches := uint64(400), 0, uint64(0), uint64(0), 0
 	if testing.Short() {
 		worlds = 50
 	}
@@ -38,9 +38,11 @@ func TestWorlds(t *testing.T) {
 		}
 		rows += len(f.got)
 		failures += f.t.Counts().Failures
+		renewals += f.t.Counts().Renewals
+		searches += f.searches
 	}
-	t.Logf("%d worlds, %d rows, %d failed registrations", worlds, rows, failures)
-	if rows == 0 || failures == 0 {
+	t.Logf("%d worlds, %d rows, %d failed registrations, %d renewed, %d searches for locks", worlds, rows, failures, renewals, searches)
+	if rows == 0 || failures == 0 || renewals == 0 || searches == 0 {
 		t.Error("nothing happened")
 	}
 }
@@ -58,6 +60,8 @@ type follower struct {
 	got     map[change]event.RawKV
 	told    tso.TS
 	regions map[uint64]tso.TS
+
+	searches int
 }
 
 func newFollower(seed uint64) *follower {
@@ -69,9 +73,12 @@ func newFollower(seed uint64) *follower {
 	f.start = f.w.clock - tso.TS(rng.IntN(60))
 	f.told = f.start
 	f.span = []span.Span{{Start: "c", End: "w"}, {Start: "a"}, {}}[rng.IntN(3)]
-	f.t = New(Config{Span: f.span, StartTS: f.start, Seed: seed})
+	f.t = New(Config{Span: f.span, StartTS: f.start, Seed: seed, Now: f.w.clock, Patience: patience})
 	return f
 }
+
+// patience is short enough for laggards to be judged many times in a world.
+var patience = Patience{Stuck: 300 * time.Millisecond, Slow: 400 * time.Millisecond, Renew: time.Second}
 
 func (f *follower) run() error {
 	for range 1500 {
@@ -79,25 +86,41 @@ func (f *follower) run() error {
 			return err
 		}
 	}
-	// The faults end: what is open is finished, and the end is reached.
-	for len(f.w.txns) > 0 {
-		f.w.finish()
+	// The faults end: what is open is finished, unless it was abandoned, and the
+	// end is reached.
+	for i := len(f.w.txns) - 1; i >= 0; i-- {
+		for x := f.w.txns[i]; !x.abandoned && len(x.keys) > 0; {
+			f.w.end(i, 0)
+		}
 	}
 	end := f.w.ts()
-	for range 5000 {
-		f.now += 10 * time.Millisecond
+	for i := range 6000 {
+		f.pass(10 * time.Millisecond)
 		f.w.tick()
+		if i%10 == 0 {
+			f.clock()
+		}
 		if err := errors.Join(f.located(true), f.deliver(), f.deliver(), f.settle()); err != nil {
 			return err
 		}
 		if f.told >= end {
-			if n, bytes := f.t.Held(); n != 0 || bytes != 0 {
-				return fmt.Errorf("%d entries of %d bytes wait for commits, but no transaction is open", n, bytes)
+			if held := f.t.Held(); held != (Held{}) {
+				return fmt.Errorf("%+v wait for commits, but no transaction is open", held)
 			}
-			return f.complete(f.told)
+			return errors.Join(f.complete(f.told), f.tidy())
 		}
 	}
 	return fmt.Errorf("resolved-ts stays at %d, %d is due", f.told, end)
+}
+
+// tidy wants no store to serve a registration that nobody listens to.
+func (f *follower) tidy() error {
+	for _, r := range f.w.regs {
+		if h := f.t.regions[r.src.Region]; !r.over && (h == nil || h.slot != r.src.Slot || h.stream != r.src.Stream) {
+			return fmt.Errorf("%+v is still served", r.src)
+		}
+	}
+	return nil
 }
 
 // live lets one thing happen that is no fault.
@@ -118,14 +141,20 @@ func (f *follower) live() {
 
 func (f *follower) step() error {
 	switch n := f.rng.IntN(100); {
-	case n < 40:
+	case n < 39:
 		f.live()
-	case n < 80:
+	case n < 78:
 		return f.deliver()
-	case n < 90:
+	case n < 88:
 		return f.located(false)
-	case n < 95:
-		f.now += time.Duration(f.rng.IntN(300)) * time.Millisecond
+	case n < 92:
+		f.pass(time.Duration(f.rng.IntN(300)) * time.Millisecond)
+	case n == 92:
+		f.clock()
+	case n == 93:
+		f.w.abandon()
+	case n == 94:
+		f.w.stall()
 	case n == 95:
 		f.w.split()
 	case n == 96:
@@ -138,6 +167,17 @@ func (f *follower) step() error {
 		f.t.StepStreamGone(f.w.cut(1 + f.rng.Uint64N(3)))
 	}
 	return nil
+}
+
+func (f *follower) pass(d time.Duration) {
+	f.now += d
+	f.w.now = f.now
+}
+
+// clock tells the time; another subscription's regions may be faster.
+func (f *follower) clock() {
+	f.t.Tick(f.now)
+	f.t.StepClock(f.w.ts(), f.w.clock)
 }
 
 // located answers a lookup: as things are, or (unless honest) as they were, in
@@ -179,6 +219,9 @@ func (f *follower) deliver() error {
 		return nil
 	}
 	r := f.w.regs[f.rng.IntN(len(f.w.regs))]
+	if r.stalled && !r.over {
+		return nil
+	}
 	for range 1 + f.rng.IntN(6) {
 		if len(r.scan) > 0 && (len(r.live) == 0 || f.rng.IntN(2) == 0) {
 			e := r.scan[0]
@@ -213,6 +256,13 @@ func (f *follower) settle() error {
 	r := f.t.Ready()
 	if r.Err != nil {
 		return r.Err
+	}
+	for _, src := range r.Ends {
+		f.w.deregister(src)
+	}
+	for _, s := range r.Stuck {
+		f.searches++
+		f.w.search(s)
 	}
 	for _, q := range r.Requests {
 		src, err := f.w.register(q)
