@@ -1,8 +1,10 @@
 package mysql
 
 import (
+	"bytes"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -60,6 +62,8 @@ func appendString(dst, raw []byte, t *event.Table, c *event.Column, d Dialect) (
 	}
 	valid := utf8.Valid(raw)
 	switch {
+	case valid && d.Kind != TiDB && !fits(raw, c.Charset):
+		return dst, cdcerr.MySQLTxn.New("%s, column %s: the value has a character that charset %s has in TiDB and not downstream, where it would become a question mark", t.FullName(), c.Name, c.Charset)
 	case valid && (c.Charset != "latin1" || d.Kind == TiDB || inLatin1(raw)):
 		return appendQuoted(dst, raw), nil
 	case c.Charset == "latin1" && d.Kind == TiDB:
@@ -71,6 +75,23 @@ func appendString(dst, raw []byte, t *event.Table, c *event.Column, d Dialect) (
 	}
 	return dst, cdcerr.MySQLTxn.New("%s, column %s: the value is no UTF-8, which charset %s cannot hold downstream", t.FullName(), c.Name, c.Charset)
 }
+
+// fits tells whether MySQL's charset of that name has every character that
+// TiDB let into a column of it. latin1, of which TiDB says nothing, has its own way.
+func fits(text []byte, charset string) bool {
+	switch charset {
+	case "ascii":
+		return !slices.ContainsFunc(text, func(b byte) bool { return b >= utf8.RuneSelf })
+	case "utf8", "utf8mb3":
+		return !slices.ContainsFunc(text, func(b byte) bool { return b >= 0xF0 }) // the first of four bytes
+	case "gbk":
+		return !bytes.ContainsAny(text, notInGBK)
+	}
+	return true
+}
+
+// notInGBK are the characters of code page 936 that MySQL's gbk does not have.
+const notInGBK = "ǹ€⺁⺄⺈⺋⺌⺗⺧⺪⺮⺳⺶⺷⺻⻊⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻〾㑇㑳㖞㘎㘚㤘㥮㧏㧐㧟㩳㭎㱮㳠䁖䅟䌷䎬䎱䏝䓖䙌䙡䜣䜩䝼䞍䥇䥺䥽䦂䦃䦅䦆䦛䦟䦶䦷䱷䲟䲠䲡䲢䲣䴓䴔䴕䴖䴗䴘䴙䶮"
 
 func appendHex(dst, raw []byte) []byte {
 	dst = append(dst, "x'"...)

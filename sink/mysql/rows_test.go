@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
 )
 
 // Keys that move along a chain in one transaction must not meet, whichever
@@ -247,7 +249,26 @@ func TestCharsets(t *testing.T) {
 	w.want("select * from k")
 }
 
-// A column that one transaction's row must not keep it from: no packet holds it.
+// What a downstream charset lacks is an error, not a question mark.
+func TestCharactersThatDoNotFit(t *testing.T) {
+	w := newWorld(t)
+	for column, values := range map[string][2]string{
+		"a varchar(9) charset ascii": {"~", "é"},
+		"a varchar(9) charset utf8":  {"中", "😀"},
+		"a varchar(9) charset gbk":   {"中", "䶮"},
+	} {
+		mustExec(t, w.db, "drop table if exists "+qualified(w.schema, "t"))
+		tab := w.create("create table t (id int primary key, " + column + ")")
+		w.insert(tab, cells("1", values[0]))
+		err := w.sink.Write(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", values[1])))})
+		if !cdcerr.MySQLTxn.Is(err) || !strings.Contains(err.Error(), "column a") || strings.Contains(err.Error(), values[1]) {
+			t.Errorf("%s: %v", column, err)
+		}
+		w.want("select id, a from t", "1|"+values[0])
+	}
+}
+
+// No byte of a binary string is converted.
 func TestBinaryStringsAreNotConverted(t *testing.T) {
 	w := newWorld(t)
 	all := make([]byte, 256)
