@@ -22,7 +22,7 @@ type script struct {
 	zone    *zone
 	moments []moment
 	inUTC   string
-	// fill are tables whose rows no event carries: created by the statements,
+	// fill are tables whose rows no event carries: empty after the statements,
 	// to be filled from the upstream's snapshot.
 	fill []*event.Table
 	// notes say what is not as upstream wrote it.
@@ -60,7 +60,7 @@ func planDDL(d *event.DDL, dialect Dialect, canFill bool) (*script, error) {
 	case actionCreateView:
 		err = s.createView(d)
 	case actionExchangePartition:
-		err = s.exchange(d, dialect)
+		err = s.exchange(d, dialect, canFill)
 	case actionCreateTable, actionCreateTables:
 		err = s.createTables(d, dialect)
 	case actionRecoverTable, actionRecoverSchema:
@@ -68,7 +68,7 @@ func planDDL(d *event.DDL, dialect Dialect, canFill bool) (*script, error) {
 	case actionFlashbackCluster:
 		err = notPortable(d, dialect, FeatureFlashbackCluster, "rows change without events")
 	default:
-		err = s.alter(d, dialect)
+		err = s.alter(d, dialect, canFill)
 	}
 	if err != nil {
 		return nil, err

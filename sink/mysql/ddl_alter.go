@@ -11,7 +11,7 @@ import (
 
 // alter rewrites ALTER TABLE, CREATE INDEX and DROP INDEX, and passes anything
 // else on only to a TiDB.
-func (s *script) alter(d *event.DDL, dialect Dialect) error {
+func (s *script) alter(d *event.DDL, dialect Dialect, canFill bool) error {
 	before, after, err := only(d)
 	if err != nil {
 		return err
@@ -25,21 +25,21 @@ func (s *script) alter(d *event.DDL, dialect Dialect) error {
 	}
 	if s.zone, s.moments = momentsOf(d); s.zone != nil {
 		plain := new(script)
-		if err := plain.alterTable(d, dialect, before, after); err != nil {
+		if err := plain.alterTable(d, dialect, canFill, before, after); err != nil {
 			return err
 		}
 		s.inUTC = plain.main
 	}
-	return s.alterTable(d, dialect, before, after)
+	return s.alterTable(d, dialect, canFill, before, after)
 }
 
-func (s *script) alterTable(d *event.DDL, dialect Dialect, before, after *event.Table) error {
+func (s *script) alterTable(d *event.DDL, dialect Dialect, canFill bool, before, after *event.Table) error {
 	nodes, err := parse(d)
 	if err != nil {
 		return err
 	}
 	if before != nil && (d.Action == actionTruncatePartition || dropsRows(nodes)) {
-		if err := partRows(d, dialect, before); err != nil {
+		if done, err := s.rowsAnew(d, dialect, canFill, before); done || err != nil {
 			return err
 		}
 	}
@@ -414,7 +414,10 @@ func (r *rewriter) partitionSpec(x *ast.AlterTableSpec) (bool, error) {
 		return false, nil
 	}
 	switch x.Tp {
+	case ast.AlterTableRemovePartitioning:
+		r.followGlobal()
 	case ast.AlterTablePartition:
+		r.followGlobal()
 		var err error
 		x.Partition, err = r.partitioning(x.Partition)
 		return x.Partition != nil, err

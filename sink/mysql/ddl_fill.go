@@ -12,9 +12,9 @@ import (
 // a table of any size passes.
 const fillRows = 2048
 
-// fill copies a table as of the moment at which a DDL brought it back.
+// fill copies a table as of the moment at which a DDL made it what it is.
 func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Table) error {
-	page := event.Txn{StartTS: d.StartTS, CommitTS: d.FinishedTS}
+	page := event.Txn{StartTS: d.StartTS, CommitTS: d.SwitchTS}
 	flush := func() error {
 		if len(page.Rows) == 0 {
 			return nil
@@ -23,7 +23,7 @@ func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Ta
 		page.Rows = nil // what was handed on is not changed again
 		return err
 	}
-	err := s.snapshot.Rows(ctx, t, d.FinishedTS, func(r *event.Row) error {
+	err := s.snapshot.Rows(ctx, t, d.SwitchTS, func(r *event.Row) error {
 		page.Rows = append(page.Rows, r)
 		if len(page.Rows) < fillRows {
 			return nil
@@ -34,11 +34,11 @@ func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Ta
 		err = flush()
 	}
 	if err == nil {
-		s.log.Info("recovered table filled", "job", d.JobID, "table", t.FullName(), "ts", uint64(d.FinishedTS))
+		s.log.Info("table filled from upstream", "job", d.JobID, "table", t.FullName(), "ts", uint64(d.SwitchTS))
 		return nil
 	}
 	if cdcerr.Of(err) == nil {
-		return cdcerr.SnapshotRead.Wrap(err, "filling %s at %d", t.FullName(), d.FinishedTS)
+		return cdcerr.SnapshotRead.Wrap(err, "filling %s at %d", t.FullName(), d.SwitchTS)
 	}
 	return err
 }

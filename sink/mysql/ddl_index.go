@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/types"
@@ -9,9 +11,10 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 )
 
-// staysUnique tells whether a unique index is one downstream as well.
+// staysUnique tells whether a unique index is one downstream as well. Where
+// tables are not partitioned, a global index is like any other.
 func staysUnique(x *event.Index, d Dialect) bool {
-	return d.Kind == TiDB || !x.Global && x.Condition == ""
+	return d.Kind == TiDB || x.Condition == "" && (!x.Global || d.Kind == Other)
 }
 
 // carried tells whether an index is made downstream at all.
@@ -134,14 +137,15 @@ func (r *rewriter) indexOption(c *ast.Constraint, columns []*ast.ColumnDef) {
 	}
 	o.AddColumnarReplicaOnDemand = 0
 	feature := ""
-	if o.Global {
+	if o.Global && r.dialect.Kind != Other {
 		feature = FeatureGlobal
 	}
 	if o.Condition != nil {
 		feature = FeaturePartialIndex
 	}
+	o.Global = false
 	if feature != "" {
-		o.Global, o.Condition = false, nil
+		o.Condition = nil
 		r.makeOrdinary(c, columns)
 		r.note(feature, c.Name)
 	}
@@ -192,6 +196,61 @@ func (r *rewriter) visibilityText(index string, hidden bool) string {
 		word = "NOT IGNORED"
 	}
 	return "ALTER TABLE " + qualified(r.after.Schema, r.after.Name) + " ALTER INDEX " + ident(index) + " " + word
+}
+
+// dropIndexText and addIndexText are clauses on an index as the downstream has
+// it: unique, or ordinary where it cannot be.
+func dropIndexText(x *event.Index, unique bool) string {
+	switch {
+	case x.Primary && unique:
+		return "DROP PRIMARY KEY"
+	case x.Primary:
+		return "DROP INDEX " + ident(generatedKeyName)
+	}
+	return "DROP INDEX " + ident(x.Name)
+}
+
+func addIndexText(t *event.Table, x *event.Index, unique bool) string {
+	columns := make([]string, len(x.Parts))
+	for n, p := range x.Parts {
+		columns[n] = ident(t.Columns[p.Column].Name)
+		if p.Length != event.FullLength {
+			columns[n] += "(" + strconv.Itoa(p.Length) + ")"
+		}
+	}
+	list := " (" + strings.Join(columns, ",") + ")"
+	switch {
+	case x.Primary && unique:
+		return "ADD PRIMARY KEY" + list
+	case x.Primary:
+		return "ADD INDEX " + ident(generatedKeyName) + list
+	case x.Unique && unique:
+		return "ADD UNIQUE INDEX " + ident(x.Name) + list
+	}
+	return "ADD INDEX " + ident(x.Name) + list
+}
+
+// followGlobal changes indexes that turn global, or cease to be, when a table
+// is partitioned anew: what is global upstream is ordinary downstream.
+func (r *rewriter) followGlobal() {
+	if r.native() || r.before == nil {
+		return
+	}
+	table := "ALTER TABLE " + qualified(r.before.Schema, r.before.Name) + " "
+	for i := range r.before.Indexes {
+		x := &r.before.Indexes[i]
+		now := indexNamed(r.after, x.Name)
+		if now == nil || !x.Unique || !r.dialect.carried(x) || staysUnique(x, r.dialect) == staysUnique(now, r.dialect) {
+			continue
+		}
+		text := table + dropIndexText(x, staysUnique(x, r.dialect)) + ", " + addIndexText(r.after, now, staysUnique(now, r.dialect))
+		r.note(FeatureGlobal, x.Name)
+		if staysUnique(now, r.dialect) {
+			r.later = append(r.later, text)
+		} else {
+			r.script.add(text) // before the table is partitioned
+		}
+	}
 }
 
 // indexNode is an index made of the table's info.

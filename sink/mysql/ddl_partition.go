@@ -35,13 +35,7 @@ func (r *rewriter) partitioning(p *ast.PartitionOptions) (*ast.PartitionOptions,
 			return nil, err
 		}
 		r.note(FeatureInterval, "PARTITION BY")
-		listed.UpdateIndexes = p.UpdateIndexes
 		p = listed
-	}
-	for _, x := range p.UpdateIndexes {
-		if x.Option != nil && x.Option.Global {
-			return nil, notPortable(r.ddl, r.dialect, FeatureGlobal, "index %s turns global in a table that is there already", x.Name)
-		}
 	}
 	p.UpdateIndexes = nil
 	return p, r.definitions(p.Definitions)
@@ -141,12 +135,12 @@ func partitionText(t *event.Table) string {
 
 // exchange writes EXCHANGE PARTITION from the tables: the text's names may be
 // those of the session's database.
-func (s *script) exchange(d *event.DDL, dialect Dialect) error {
-	if len(d.Tables) != 2 || d.Tables[0].Before == nil || d.Tables[1].Before == nil || d.Partition == "" {
+func (s *script) exchange(d *event.DDL, dialect Dialect, canFill bool) error {
+	if len(d.Tables) != 2 || d.Tables[0].Before == nil || d.Tables[1].Before == nil || d.Tables[0].After == nil || d.Tables[1].After == nil || d.Partition == "" {
 		return cdcerr.Bug("job %d exchanges a partition and names %d tables and partition %q: %s", d.JobID, len(d.Tables), d.Partition, d.Query)
 	}
 	parted, plain := d.Tables[0].Before, d.Tables[1].Before
-	if err := partRows(d, dialect, parted); err != nil {
+	if done, err := s.rowsAnew(d, dialect, canFill, parted); done || err != nil {
 		return err
 	}
 	text := "ALTER TABLE " + qualified(parted.Schema, parted.Name) + " EXCHANGE PARTITION " + ident(d.Partition) +
@@ -162,16 +156,29 @@ func (s *script) exchange(d *event.DDL, dialect Dialect) error {
 	return nil
 }
 
-// partRows refuses a statement on the rows of one partition where upstream's
-// and downstream's partitions of the same name hold different ones.
-func partRows(d *event.DDL, dialect Dialect, t *event.Table) error {
+// rowsAnew carries out a statement on the rows of one partition where upstream's
+// and downstream's partitions of the same name hold different ones: the tables
+// are emptied, and filled with what upstream has after the statement. done says
+// that it was such a case.
+func (s *script) rowsAnew(d *event.DDL, dialect Dialect, canFill bool, parted *event.Table) (done bool, err error) {
+	feature := ""
 	switch {
-	case dialect.Kind == TiDB || t.PartitionBy == nil:
-		return nil
+	case dialect.Kind == TiDB || parted.PartitionBy == nil:
+		return false, nil
 	case dialect.Kind == Other:
-		return notPortable(d, dialect, FeaturePartitioning, "%s is not partitioned downstream", t.FullName())
-	case t.PartitionBy.Kind == event.ByKey:
-		return notPortable(d, dialect, FeatureKeyPartition, "%s is partitioned by key", t.FullName())
+		feature = FeaturePartitioning
+	case parted.PartitionBy.Kind == event.ByKey:
+		feature = FeatureKeyPartition
+	default:
+		return false, nil
 	}
-	return nil
+	if !canFill {
+		return false, notPortable(d, dialect, feature, "which rows of %s it takes cannot be told, and this sink was given nothing to read them with", parted.FullName())
+	}
+	s.note(feature, d.Query)
+	for _, c := range d.Tables {
+		s.add("TRUNCATE TABLE " + qualified(c.After.Schema, c.After.Name))
+		s.fill = append(s.fill, c.After)
+	}
+	return true, nil
 }

@@ -201,7 +201,7 @@ func (s *Sink) moveMoments(ctx context.Context, d *event.DDL, z *zone, m moment)
 	for _, text := range []string{
 		"ALTER TABLE " + table + " ADD COLUMN " + fresh + " DATETIME(6) NULL",
 		"UPDATE " + table + " SET " + fresh + " = " + value + keepMoments(before),
-		"ALTER TABLE " + table + movedClauses(before, m, fresh),
+		"ALTER TABLE " + table + movedClauses(before, m, fresh, s.session.dialect),
 	} {
 		if err := s.session.exec(ctx, 0, text); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
@@ -250,7 +250,7 @@ func (s *Sink) movedValue(ctx context.Context, z *zone, table, name string, from
 
 // movedClauses puts the fresh column in the place of the old one. Dropping a
 // column takes it out of its indexes, so they are made again.
-func movedClauses(t *event.Table, m moment, fresh string) string {
+func movedClauses(t *event.Table, m moment, fresh string, d Dialect) string {
 	var drop, add []string
 	at := t.Column(m.from.Name)
 	for i := range t.Indexes {
@@ -259,22 +259,7 @@ func movedClauses(t *event.Table, m moment, fresh string) string {
 			slices.ContainsFunc(x.Parts, func(p event.IndexPart) bool { return p.Column < 0 }) {
 			continue
 		}
-		columns := make([]string, len(x.Parts))
-		for n, p := range x.Parts {
-			columns[n] = ident(t.Columns[p.Column].Name)
-			if p.Length != event.FullLength {
-				columns[n] += fmt.Sprintf("(%d)", p.Length)
-			}
-		}
-		list := " (" + strings.Join(columns, ",") + ")"
-		switch {
-		case x.Primary:
-			drop, add = append(drop, "DROP PRIMARY KEY"), append(add, "ADD PRIMARY KEY"+list)
-		case x.Unique && x.Condition == "" && !x.Global:
-			drop, add = append(drop, "DROP INDEX "+ident(x.Name)), append(add, "ADD UNIQUE INDEX "+ident(x.Name)+list)
-		default:
-			drop, add = append(drop, "DROP INDEX "+ident(x.Name)), append(add, "ADD INDEX "+ident(x.Name)+list)
-		}
+		drop, add = append(drop, dropIndexText(x, staysUnique(x, d))), append(add, addIndexText(t, x, staysUnique(x, d)))
 	}
 	digits := 6
 	switch kind := m.to.ValueKind(); {

@@ -12,7 +12,8 @@ import (
 )
 
 // Snapshot reads rows that no event carries: those of a table that a FLASHBACK
-// or RECOVER statement brought back.
+// or RECOVER statement brought back, and those that are left of a table of which
+// a statement took a partition that the downstream cuts otherwise.
 type Snapshot interface {
 	// Rows hands fn every row of t as of at, as inserts.
 	Rows(ctx context.Context, t *event.Table, at tso.TS, fn func(*event.Row) error) error
@@ -22,7 +23,7 @@ type Snapshot interface {
 type Sink struct {
 	cfg      Config
 	session  *session
-	snapshot Snapshot // nil: recovered tables are refused
+	snapshot Snapshot // nil: DDL that needs it is refused
 	log      *slog.Logger
 
 	texts tableTexts
@@ -31,8 +32,8 @@ type Sink struct {
 var _ sink.Sink = (*Sink)(nil)
 
 // Open connects to the database and learns its dialect. Snapshot may be nil:
-// then a DDL that recovers a dropped table is refused where the downstream
-// cannot recover its own.
+// then a DDL whose rows no event carries is refused where the downstream cannot
+// carry it out by itself.
 func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
