@@ -8,24 +8,28 @@ import (
 	"github.com/sluice-cdc/sluice/sink"
 )
 
-// fillRows is how many rows are read before they are written: a page, so that
-// a table of any size passes.
+// fillRows is how many rows are read before they are written, or fewer if they
+// are large: a page, so that a table of any size passes.
 const fillRows = 2048
 
 // fill copies a table as of the moment at which a DDL made it what it is.
 func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Table) error {
+	size := int64(0)
 	page := event.Txn{StartTS: d.StartTS, CommitTS: d.SwitchTS}
 	flush := func() error {
 		if len(page.Rows) == 0 {
 			return nil
 		}
 		err := s.Write(ctx, g, []event.Txn{page})
-		page.Rows = nil // what was handed on is not changed again
+		page.Rows, size = nil, 0 // what was handed on is not changed again
 		return err
 	}
 	err := s.snapshot.Rows(ctx, t, d.SwitchTS, func(r *event.Row) error {
 		page.Rows = append(page.Rows, r)
-		if len(page.Rows) < fillRows {
+		if r.Raw != nil {
+			size += r.Raw.Size()
+		}
+		if len(page.Rows) < fillRows && size < s.cfg.MaxTxnBytes {
 			return nil
 		}
 		return flush()

@@ -55,9 +55,10 @@ func (r *rewriter) definitions(defs []*ast.PartitionDefinition) error {
 		if !ok || r.native() || !hasDefault(in) {
 			continue
 		}
-		if r.dialect.Kind != MariaDB || len(in.Values) > 1 {
+		if r.dialect.Kind != MariaDB {
 			return notPortable(r.ddl, r.dialect, FeatureListDefault, "partition %s", def.Name.O)
 		}
+		in.Values = nil // which prints as DEFAULT: values beside it stand in no other list
 		r.note(FeatureListDefault, def.Name.O)
 	}
 	return nil
