@@ -1,6 +1,10 @@
 package mysql
 
-import "github.com/sluice-cdc/sluice/event"
+import (
+	"slices"
+
+	"github.com/sluice-cdc/sluice/event"
+)
 
 // A change is what a downstream transaction does to one row.
 type change struct {
@@ -72,9 +76,10 @@ func (c *Config) group(txns []event.Txn) int {
 // A tablePlan is what is done to one table, in this order.
 type tablePlan struct {
 	text    *tableText
-	deletes []event.Image // by key, or by all columns where there is none
-	updates []pair        // of rows without a key only
-	puts    []event.Image // whole rows
+	deletes []event.Image   // by key, or by all columns where there is none
+	guards  [][]event.Image // rows to be put, by each of text.demoted
+	updates []pair          // of rows without a key only
+	puts    []event.Image   // whole rows
 }
 
 type pair struct{ before, after event.Image }
@@ -90,7 +95,8 @@ func makePlan(changes []change, texts *tableTexts, d Dialect) plan {
 		c := &changes[i]
 		p := at[c.table]
 		if p == nil {
-			p = &tablePlan{text: texts.of(c.table, d)}
+			text := texts.of(c.table, d)
+			p = &tablePlan{text: text, guards: make([][]event.Image, len(text.demoted))}
 			at[c.table] = p
 			out = append(out, p)
 		}
@@ -127,11 +133,19 @@ func (p *tablePlan) keyed(c *change) {
 	if c.after == nil {
 		return
 	}
-	if p.text.unguarded {
-		// Nothing downstream makes the key unique: REPLACE would only insert.
-		p.deletes = append(p.deletes, c.after)
+	p.put(c.after)
+}
+
+// put is a whole row. REPLACE takes out what has one of its unique keys; for
+// those that are unique upstream only, a delete does.
+func (p *tablePlan) put(row event.Image) {
+	for n, columns := range p.text.demoted {
+		null := slices.ContainsFunc(columns, func(i int) bool { return row[i].IsNull() || row[i].IsMissing() })
+		if !null {
+			p.guards[n] = append(p.guards[n], row)
+		}
 	}
-	p.puts = append(p.puts, c.after)
+	p.puts = append(p.puts, row)
 }
 
 // keyless finds rows by all their columns. An update stays one where it can: if
@@ -142,14 +156,14 @@ func (p *tablePlan) keyless(c *change) {
 	switch {
 	case c.before == nil && c.after == nil:
 	case c.before == nil:
-		p.puts = append(p.puts, c.after)
+		p.put(c.after)
 	case c.after == nil:
 		p.deletes = append(p.deletes, c.before)
 	case sameCells(p.text.unique, c.before, c.after):
 		p.updates = append(p.updates, pair{c.before, c.after})
 	default:
 		p.deletes = append(p.deletes, c.before)
-		p.puts = append(p.puts, c.after)
+		p.put(c.after)
 	}
 }
 

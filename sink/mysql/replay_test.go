@@ -127,6 +127,16 @@ func TestGlobalIndexAsKey(t *testing.T) {
 		w.write(update)
 	}
 	w.want("select a, b from g", "2|1", "2|2")
+
+	// the same where it is no key, since it may be NULL
+	tab = w.create("create table n (a int, b int, unique ub (b) global) partition by hash (a) partitions 2")
+	insert = w.txn(w.row(tab, 1, nil, cells("1", "1")), w.row(tab, 2, nil, cells("2", "2")))
+	swap := w.txn(w.row(tab, 1, cells("1", "1"), cells("1", "2")), w.row(tab, 2, cells("2", "2"), cells("2", "1")))
+	for range 2 {
+		w.write(insert)
+		w.write(swap)
+	}
+	w.want("select a, b from n", "1|2", "2|1")
 }
 
 // Images that a row had in the midst of a group may be downstream after a

@@ -17,8 +17,8 @@ type tableText struct {
 	put     string // REPLACE INTO … VALUES
 	drop    string // DELETE FROM … WHERE
 	keyed   bool
-	// unguarded: the key's index is not unique downstream.
-	unguarded bool
+	// demoted are the columns of unique indexes that are ordinary downstream.
+	demoted [][]int
 }
 
 // tableTexts remembers the texts of the tables that were written to. Tables are
@@ -63,13 +63,15 @@ func newTableText(t *event.Table, d Dialect) *tableText {
 		if !x.Unique {
 			continue
 		}
+		if columns := wholeColumns(&x); !staysUnique(&x, d) && x.Condition == "" && columns != nil {
+			out.demoted = append(out.demoted, columns)
+		}
 		for _, p := range x.Parts {
 			if p.Column >= 0 && t.Columns[p.Column].Generated != event.Virtual && !slices.Contains(out.unique, p.Column) {
 				out.unique = append(out.unique, p.Column)
 			}
 		}
 	}
-	out.unguarded = out.keyed && !keyIsUnique(t, d)
 	put := append([]byte("REPLACE INTO "), out.name...)
 	put = append(put, " ("...)
 	for n, i := range out.written {
@@ -83,20 +85,16 @@ func newTableText(t *event.Table, d Dialect) *tableText {
 	return out
 }
 
-// keyIsUnique tells whether the downstream has a unique index over the table's
-// key: one that the dialect had to make an ordinary index has not.
-func keyIsUnique(t *event.Table, d Dialect) bool {
-	for i := range t.Indexes {
-		x := &t.Indexes[i]
-		if !x.Unique || !staysUnique(x, d) || len(x.Parts) > len(t.Key) {
-			continue
+// wholeColumns are the columns of an index, nil if one is hidden or a prefix.
+func wholeColumns(x *event.Index) []int {
+	columns := make([]int, len(x.Parts))
+	for n, p := range x.Parts {
+		if p.Column < 0 || p.Length != event.FullLength {
+			return nil
 		}
-		inKey := func(p event.IndexPart) bool { return slices.Contains(t.Key, p.Column) }
-		if !slices.ContainsFunc(x.Parts, func(p event.IndexPart) bool { return !inKey(p) }) {
-			return true
-		}
+		columns[n] = p.Column
 	}
-	return false
+	return columns
 }
 
 // A writer cuts a plan into statements and hands them on one by one.
@@ -117,12 +115,17 @@ func (w *writer) plan(p plan) error {
 	for _, t := range p {
 		var err error
 		if t.text.keyed {
-			err = w.batches(t.text, t.text.drop+keyList(t.text), ")", t.deletes, w.appendKey)
+			err = w.drop(t.text, t.text.matched, t.deletes)
 		} else {
 			err = w.singles(t.text, t.deletes)
 		}
 		if err != nil {
 			return err
+		}
+		for n, rows := range t.guards {
+			if err := w.drop(t.text, t.text.demoted[n], rows); err != nil {
+				return err
+			}
 		}
 	}
 	for _, t := range p {
@@ -140,22 +143,28 @@ func (w *writer) plan(p plan) error {
 	return nil
 }
 
-// keyList is "(`a`,`b`) IN (" or "`a` IN (".
-func keyList(t *tableText) string {
-	var out []byte
-	if len(t.matched) > 1 {
-		out = append(out, '(')
+// drop deletes rows by their cells in some columns: WHERE (`a`,`b`) IN ((1,2),…).
+func (w *writer) drop(t *tableText, columns []int, rows []event.Image) error {
+	head := []byte(t.drop)
+	if len(columns) > 1 {
+		head = append(head, '(')
 	}
-	for n, i := range t.matched {
+	for n, i := range columns {
 		if n > 0 {
-			out = append(out, ',')
+			head = append(head, ',')
 		}
-		out = appendIdent(out, t.table.Columns[i].Name)
+		head = appendIdent(head, t.table.Columns[i].Name)
 	}
-	if len(t.matched) > 1 {
-		out = append(out, ')')
+	if len(columns) > 1 {
+		head = append(head, ')')
 	}
-	return string(append(out, " IN ("...))
+	return w.batches(t, string(append(head, " IN ("...)), ")", rows, func(dst []byte, t *tableText, row event.Image) ([]byte, error) {
+		if len(columns) == 1 {
+			return w.appendCells(dst, t, columns, row)
+		}
+		dst, err := w.appendCells(append(dst, '('), t, columns, row)
+		return append(dst, ')'), err
+	})
 }
 
 // batches runs head, rows with commas between, tail, as often as the limits ask.
@@ -197,14 +206,6 @@ func (w *writer) batches(t *tableText, head, tail string, rows []event.Image, ap
 		return nil
 	}
 	return flush(w.buf)
-}
-
-func (w *writer) appendKey(dst []byte, t *tableText, row event.Image) ([]byte, error) {
-	if len(t.matched) == 1 {
-		return w.appendCells(dst, t, t.matched, row)
-	}
-	dst, err := w.appendCells(append(dst, '('), t, t.matched, row)
-	return append(dst, ')'), err
 }
 
 func (w *writer) appendRow(dst []byte, t *tableText, row event.Image) ([]byte, error) {
