@@ -66,18 +66,23 @@ func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg ups
 // hold keeps upstream what a changefeed at this checkpoint reads: schemas are
 // read just below it.
 func (a *attached) hold(ctx context.Context, checkpoint tso.TS) error {
-	_, err := a.client.HoldGC(ctx, gcService(), gcTTL, checkpoint.Prev())
-	return err
+	return a.client.HoldGC(ctx, gcService(), gcTTL, checkpoint.Prev())
 }
 
 // keep renews the hold until ctx ends.
 func (a *attached) keep(ctx context.Context, checkpoint func() tso.TS) error {
-	err := a.client.KeepGC(ctx, upstream.GCKeeper{Service: gcService(), TTL: gcTTL, Every: gcTTL / 10,
-		At: func() tso.TS { return checkpoint().Prev() }})
-	if ctx.Err() != nil {
-		return nil
+	tick := time.NewTicker(gcTTL / 10)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := a.hold(ctx, checkpoint()); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
 	}
-	return err
 }
 
 // close lets the upstream go.
@@ -89,8 +94,7 @@ func (a *attached) close() {
 
 // release takes the hold back; it would end by itself after gcTTL.
 func (a *attached) release(ctx context.Context) error {
-	_, err := a.client.ReleaseGC(ctx, gcService())
-	return err
+	return a.client.ReleaseGC(ctx, gcService())
 }
 
 // gcService names this process among those that hold PD's safepoint.

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -32,8 +34,12 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	if cc := c.conns.by[address]; cc != nil {
 		return cc, nil
 	}
+	creds := insecure.NewCredentials()
+	if c.tls != nil {
+		creds = credentials.NewTLS(c.tls)
+	}
 	cc, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(c.cfg.TLS.credentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageMax)),

@@ -22,11 +22,11 @@ var rooms = []Room{
 	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, locks left behind, the hold on GC", wordsAnd("upstream/lock", "upstream/region")},
 	{"upstream/lock", Pure, "what became of a transaction whose locks hold a region back, and what may be done to them", wordsAnd()},
 	{"upstream/region", Pure, "a region's life: matching prewrites and commits, range locks, what to do about each region error", wordsAnd()},
-	{"upstream/fake", Shell, "a PD and a TiKV cluster at the wire, that replay recordings", wordsAnd("upstream/fake/mvcc", "upstream/fake/topology", "upstream/fake/encode")},
+	{"upstream/fake", Shell, "a PD and a TiKV cluster at the wire, that replay recordings, take writes, and fail on command", wordsAnd("upstream/fake/mvcc", "upstream/fake/topology", "upstream/fake/encode")},
 	{"upstream/fake/mvcc", Pure, "the versions, locks and rollbacks of the fake cluster's keys", []string{"tso"}},
 	{"upstream/fake/topology", Pure, "how the fake cluster's key space is cut into regions", wordsAnd()},
 	{"upstream/fake/encode", Pure, "TiDB's stored forms in the writing direction", []string{"event"}},
-	{"upstream/fake/catalog", Pure, "DDL as TiDB carries it out: from SQL text to the steps of its jobs", []string{"event", "span", "tso", "upstream/fake/encode"}},
+	{"upstream/fake/live", Shell, "transactions on the fake cluster, the way TiDB's client does them", wordsAnd("upstream/fake", "upstream/fake/topology")},
 	{"sorter", Shell, "rows of many spans from their arrival, in any order, to their reading in one", wordsAnd()},
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
@@ -60,7 +60,7 @@ var planned = []string{
 // doors are the foreign modules, each with the rooms where its types stop.
 // docs/design/0001-dependencies.md prints them.
 var doors = []Door{
-	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake", "bench"}, "the messages of PD and TiKV, generated from their protocol files"},
+	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake", "upstream/fake/live", "bench"}, "the messages of PD and TiKV, generated from their protocol files"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "follows PD's leader, batches timestamps, looks regions up"},
 	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench"}, "what PD and TiKV speak"},
 	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "reads and writes a stream's rows on the wire by hand, without a copy a row"},
@@ -69,7 +69,7 @@ var doors = []Door{
 	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
 	{"github.com/google/btree", []string{"span", "upstream", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered maps with cheap snapshots"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
-	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
+	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},

@@ -6,19 +6,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pingcap/kvproto/pkg/cdcpb"
-	"github.com/pingcap/kvproto/pkg/errorpb"
-	"github.com/pingcap/kvproto/pkg/metapb"
-	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -34,12 +27,14 @@ const firstID = 1000
 type Cluster struct {
 	cfg    Config
 	clock  *clock
-	pd     *pdServer
-	stores []*storeServer
+	pd     *pdMembers
+	stores []*storeServer // store i has the id i + 1
 
 	mu         sync.Mutex // guards what follows, and the subscriptions
 	store      *mvcc.Store
 	regions    *topology.Map
+	pdRegions  *topology.Map    // as PD knows them
+	unseen     time.Time        // since when PD has not heard of a change; zero = it knows all
 	lastCut    []byte           // the table border that was made last
 	lastRegion *topology.Region // of the last change; nil after any change of regions
 	conns      map[*conn]struct{}
@@ -63,15 +58,6 @@ type Cluster struct {
 	readers    sync.WaitGroup
 }
 
-// storeServer is one TiKV.
-type storeServer struct {
-	*tikvpb.UnimplementedTikvServer
-	cluster *Cluster
-	id      uint64
-	lis     net.Listener
-	grpc    *grpc.Server
-}
-
 // Start loads the recording, which several clusters may share, and opens the
 // listeners. The cluster answers once Run runs, and Run closes what Start opened.
 func Start(cfg Config) (*Cluster, error) {
@@ -93,10 +79,12 @@ func Start(cfg Config) (*Cluster, error) {
 		ids[i] = uint64(i) + 1
 	}
 	c.regions = topology.New(ids, firstID)
+	c.pd = newPDMembers(c)
 	if err := c.load(); err != nil {
 		return nil, err
 	}
 	c.regions.Spread()
+	c.pdRegions, c.unseen = c.regions.Clone(), time.Time{}
 	if err := c.listen(ids); err != nil {
 		c.closeListeners()
 		return nil, err
@@ -110,36 +98,64 @@ func (c *Cluster) listen(ids []uint64) error {
 		if err != nil {
 			return cdcerr.InvalidArgument.Wrap(err, "fake store %d", id)
 		}
-		s := &storeServer{cluster: c, id: id, lis: lis}
-		opts := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.WaitForHandlers(true)}
-		if c.cfg.TLS != nil {
-			opts = append(opts, grpc.Creds(credentials.NewTLS(c.cfg.TLS)))
+		c.stores = append(c.stores, &storeServer{cluster: c, id: id, net: newNetwork(lis)})
+	}
+	for i := range c.cfg.PDs {
+		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return cdcerr.InvalidArgument.Wrap(err, "fake PD %d", i)
 		}
-		s.grpc = grpc.NewServer(opts...)
-		tikvpb.RegisterTikvServer(s.grpc, s)
-		cdcpb.RegisterChangeDataServer(s.grpc, s)
-		c.stores = append(c.stores, s)
+		c.pd.members = append(c.pd.members, newPD(c, i, lis))
 	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return cdcerr.InvalidArgument.Wrap(err, "fake PD")
-	}
-	c.pd = newPD(c, lis)
 	return nil
 }
 
-// closeListeners gives up a start; that it failed is the error to tell.
-func (c *Cluster) closeListeners() {
+// networks are those of all servers.
+func (c *Cluster) networks() []*network {
+	var all []*network
 	for _, s := range c.stores {
-		_ = s.lis.Close()
+		all = append(all, s.net)
 	}
-	if c.pd != nil {
-		_ = c.pd.lis.Close()
+	for _, p := range c.pd.members {
+		all = append(all, p.net)
+	}
+	return all
+}
+
+// closeListeners frees the ports.
+func (c *Cluster) closeListeners() {
+	for _, n := range c.networks() {
+		_ = n.lis.Close() // nobody is left who could use the port
 	}
 }
 
 // PD is the URLs of the PD members.
-func (c *Cluster) PD() []string { return []string{c.pd.url} }
+func (c *Cluster) PD() []string {
+	var urls []string
+	for _, p := range c.pd.members {
+		urls = append(urls, p.url)
+	}
+	return urls
+}
+
+// Cut ends every change stream of a store, as a restart or a broken network
+// does, and says how many there were.
+func (c *Cluster) Cut(store uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for cn := range c.conns {
+		if cn.store != store {
+			continue
+		}
+		n++
+		select {
+		case cn.cut <- status.Error(codes.Unavailable, "connection cut"):
+		default: // one is on its way
+		}
+	}
+	return n
+}
 
 // ClusterID is what PD says it is.
 func (c *Cluster) ClusterID() uint64 { return c.cfg.ClusterID }
@@ -168,86 +184,28 @@ func (c *Cluster) Replayed() <-chan struct{} { return c.replayed }
 // breaks or the recording contradicts itself.
 func (c *Cluster) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
-	for _, s := range c.stores {
-		tasks.Go(func() error { return s.grpc.Serve(s.lis) })
+	for _, n := range c.networks() {
+		tasks.Go(n.accept)
 	}
-	tasks.Go(c.pd.serve)
+	for _, s := range c.stores {
+		tasks.Go(func() error { return s.net.run(ctx, s.live) })
+	}
+	for _, p := range c.pd.members {
+		tasks.Go(func() error { return p.net.run(ctx, p.live) })
+	}
 	tasks.Go(func() error { return c.resolve(ctx) })
 	tasks.Go(func() error { return c.replay(ctx) })
 	tasks.Go(func() error {
 		<-ctx.Done()
-		for _, s := range c.stores {
-			s.grpc.Stop()
-		}
-		return errors.Join(c.pd.stop(), ctx.Err())
+		c.closeListeners()
+		return ctx.Err()
 	})
 	err := tasks.Wait()
 	c.readers.Wait()
-	if errors.Is(err, context.Canceled) || errors.Is(err, http.ErrServerClosed) {
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
-}
-
-// Split cuts a region at a raw key. Whoever subscribed to it gets
-// epoch_not_match with both parts; the right one keeps the id.
-func (c *Cluster) Split(key []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.splitLocked(key)
-}
-
-func (c *Cluster) splitLocked(key []byte) {
-	parts, ok := c.regions.Split(key)
-	if !ok {
-		return
-	}
-	c.lastRegion = nil
-	fault := &errorpb.EpochNotMatch{}
-	for _, r := range parts {
-		fault.CurrentRegions = append(fault.CurrentRegions, regionPB(r))
-	}
-	c.failRegionLocked(parts[len(parts)-1].ID, &cdcpb.Error{EpochNotMatch: fault})
-}
-
-// Lead moves the leader of a region to a store. Whoever subscribed to it gets
-// not_leader.
-func (c *Cluster) Lead(region, store uint64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, err := c.regions.Lead(region, store)
-	if err != nil {
-		return err
-	}
-	c.lastRegion = nil
-	c.failRegionLocked(region, &cdcpb.Error{NotLeader: &errorpb.NotLeader{RegionId: region, Leader: peerPB(r.Leader)}})
-	return nil
-}
-
-// Cut ends every change stream of a store, as a restart or a broken network
-// does, and says how many there were.
-func (c *Cluster) Cut(store uint64) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for cn := range c.conns {
-		if cn.store != store {
-			continue
-		}
-		n++
-		select {
-		case cn.cut <- status.Error(codes.Unavailable, "connection cut"):
-		default: // one is on its way
-		}
-	}
-	return n
-}
-
-func (c *Cluster) failRegionLocked(region uint64, fault *cdcpb.Error) {
-	for len(c.byRegion[region]) > 0 {
-		c.cutOff = time.Now()
-		c.failLocked(c.byRegion[region][0], fault)
-	}
 }
 
 // Regions are all regions, in key order.
@@ -257,16 +215,16 @@ func (c *Cluster) Regions() []*topology.Region {
 	return c.regions.Range("", "", 0)
 }
 
-func (c *Cluster) storePB(s *storeServer) *metapb.Store {
-	return &metapb.Store{
-		Id: s.id, Address: s.lis.Addr().String(), PeerAddress: s.lis.Addr().String(),
-		Version: c.cfg.Version, State: metapb.StoreState_Up, NodeState: metapb.NodeState_Serving,
-	}
-}
-
 // tlsFor is the server's TLS with the protocols that PD speaks.
 func tlsFor(cfg *tls.Config) *tls.Config {
 	out := cfg.Clone()
 	out.NextProtos = []string{"h2", "http/1.1"}
 	return out
+}
+
+// Snapshot is the data as it is now, for whoever judges: no client sees it so.
+func (c *Cluster) Snapshot() mvcc.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.store.Snapshot()
 }

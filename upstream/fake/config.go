@@ -19,8 +19,12 @@ type Config struct {
 	StartTS   tso.TS     // where the clock begins; default: the recording's, else the wall's
 
 	Stores           int           // default 3
+	PDs              int           // members of PD, the first of which leads; default 1
 	ResolvedInterval time.Duration // how often resolved-ts moves; default 200 ms, as TiKV's
 	Version          string        // of PD and stores; default 8.5.0
+
+	// PDLag is how long PD may know an old state of regions after a change.
+	PDLag time.Duration
 
 	// Speed of the replay: 1 = as it was recorded, 2 = twice as fast, 0 = as
 	// fast as the subscribers take it.
@@ -43,8 +47,11 @@ type Config struct {
 	TLS *tls.Config
 }
 
-// maxStores bounds how many listeners a cluster opens.
-const maxStores = 64
+// maxStores and maxPDs bound how many listeners a cluster opens.
+const (
+	maxStores = 64
+	maxPDs    = 7
+)
 
 // Default fills the fields that are zero.
 func (c Config) Default() Config {
@@ -64,6 +71,9 @@ func (c Config) Default() Config {
 	}
 	if c.Stores == 0 {
 		c.Stores = 3
+	}
+	if c.PDs == 0 {
+		c.PDs = 1
 	}
 	if c.ResolvedInterval == 0 {
 		c.ResolvedInterval = 200 * time.Millisecond
@@ -85,8 +95,12 @@ func (c Config) Validate() error {
 		return bad("Bulk: not together with Recording")
 	case c.Stores < 1 || c.Stores > maxStores:
 		return bad("Stores: %d, want 1 to %d", c.Stores, maxStores)
+	case c.PDs < 1 || c.PDs > maxPDs:
+		return bad("PDs: %d, want 1 to %d", c.PDs, maxPDs)
 	case c.ResolvedInterval < time.Millisecond:
 		return bad("ResolvedInterval: %v, want at least 1ms", c.ResolvedInterval)
+	case c.PDLag < 0:
+		return bad("PDLag: %v, below 0", c.PDLag)
 	case c.Speed < 0:
 		return bad("Speed: %v, want 0 (as fast as it is read), 1 (as recorded) or another factor", c.Speed)
 	case c.QueueBytes < 1<<20:

@@ -235,6 +235,10 @@ func (c *Cluster) register(cn *conn, req *cdcpb.ChangeDataRequest) *cdcpb.Error 
 	if req.GetRegionEpoch().GetVersion() != r.Version {
 		return &cdcpb.Error{EpochNotMatch: &errorpb.EpochNotMatch{CurrentRegions: []*metapb.Region{regionPB(r)}}}
 	}
+	if r.Merging {
+		// An error without a form of its own.
+		return &cdcpb.Error{RegionNotFound: &errorpb.RegionNotFound{RegionId: r.ID}}
+	}
 	sub := &subscription{
 		conn: cn, request: req.RequestId, region: r.ID, start: r.RawStart, end: r.RawEnd,
 		after: tso.TS(req.CheckpointTs), filterLoop: req.FilterLoop,

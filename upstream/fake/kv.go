@@ -57,6 +57,11 @@ func (s *storeServer) leadsLocked(rc *kvrpcpb.Context) (*topology.Region, *error
 			Message: "epoch not match", EpochNotMatch: &errorpb.EpochNotMatch{CurrentRegions: []*metapb.Region{regionPB(r)}},
 		}
 	}
+	if r.Merging {
+		return nil, &errorpb.Error{
+			Message: "region is merging", ReadIndexNotReady: &errorpb.ReadIndexNotReady{Reason: "the region is being merged", RegionId: r.ID},
+		}
+	}
 	return r, nil
 }
 

@@ -165,6 +165,18 @@ func (r *kvRegion) lock(start, forUpdate uint64, keys string, wait int64) string
 	return strings.Join(out, " ")
 }
 
+// unlock gives pessimistic locks back: those of keys, or all.
+func (r *kvRegion) unlock(start uint64, keys string) {
+	r.t.Helper()
+	resp, err := r.kv.KVPessimisticRollback(r.ctx, &kvrpcpb.PessimisticRollbackRequest{
+		Context: r.head, StartVersion: start, ForUpdateTs: start, Keys: bytesOf(keys),
+	})
+	must(r.t, err)
+	if resp.RegionError != nil || len(resp.Errors) > 0 {
+		r.t.Error(resp)
+	}
+}
+
 func expect(t *testing.T, got, want string) {
 	t.Helper()
 	if got != want {
@@ -362,34 +374,37 @@ func TestPessimisticLocksOverTheWire(t *testing.T) {
 		})
 	}
 	expect(t, r.commit(10, 20, "t1"), "ok")
-	unlock, err := r.kv.KVPessimisticRollback(r.ctx, &kvrpcpb.PessimisticRollbackRequest{Context: r.head, StartVersion: 10, ForUpdateTs: 10})
-	must(t, err)
-	if len(unlock.Errors) > 0 {
-		t.Error(unlock.Errors)
-	}
+	r.unlock(10, "")
 	must(t, waiters.Wait())
 	expect(t, strings.Join(got, "; "), "conflict t1 with 20 PessimisticRetry; none")
 	expect(t, r.locks(99, 0), "t2 PessimisticLock by 12 of t2")
 	expect(t, r.lock(12, 20, "t1", -1), "b")
 
-	// Two that wait for each other: the second is told.
+	// Two that wait for each other: one of them, whoever came second, is told.
 	expect(t, r.lock(30, 30, "t3", -1), "none")
 	expect(t, r.lock(31, 31, "t4", -1), "none")
-	waiters.Go(func() error {
-		got[0] = r.lock(30, 30, "t4", 10000)
-		return nil
-	})
-	for {
-		// Until 30 waits, 31 gets t3's lock refused at the end of its short patience.
-		if got[1] = r.lock(31, 31, "t3", 1); !strings.HasPrefix(got[1], "locked") {
-			break
-		}
+	answers := make(chan string, 2)
+	for _, w := range []struct {
+		start uint64
+		key   string
+	}{{30, "t4"}, {31, "t3"}} {
+		waiters.Go(func() error {
+			answers <- fmt.Sprintf("%d: %s", w.start, r.lock(w.start, w.start, w.key, 10000))
+			return nil
+		})
 	}
-	expect(t, got[1], "deadlock on t3 with 30, chain of 1")
-	_, err = r.kv.KVPessimisticRollback(r.ctx, &kvrpcpb.PessimisticRollbackRequest{Context: r.head, StartVersion: 31, ForUpdateTs: 31, Keys: bytesOf("t4")})
-	must(t, err)
+	told, other := <-answers, "30: none"
+	switch told {
+	case "30: deadlock on t4 with 31, chain of 1":
+		other = "31: none"
+		r.unlock(30, "t3")
+	case "31: deadlock on t3 with 30, chain of 1":
+		r.unlock(31, "t4")
+	default:
+		t.Fatal(told)
+	}
 	must(t, waiters.Wait())
-	expect(t, got[0], "none")
+	expect(t, <-answers, other)
 
 	// A client that goes away waits no longer.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/keyspacepb"
 	"github.com/pingcap/kvproto/pkg/meta_storagepb"
@@ -18,91 +18,45 @@ import (
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
-const (
-	memberID   = 1
-	memberName = "pd-1"
-)
-
-// pdServer is one PD, at once the only member and the leader. gRPC and HTTP
-// share its port, as in a real PD.
+// pdServer is one member of PD. gRPC and HTTP share its port, as in a real PD.
 type pdServer struct {
 	*pdpb.UnimplementedPDServer
 	cluster *Cluster
-	lis     net.Listener
+	shared  *pdMembers
+	id      uint64
+	net     *network
 	url     string
-	http    *http.Server
-	grpc    *grpc.Server
-	serving sync.WaitGroup // requests
-
-	mu sync.Mutex // guards gc
-	gc gcState
 }
 
-func newPD(c *Cluster, lis net.Listener) *pdServer {
-	p := &pdServer{
-		cluster: c, lis: lis, url: "http://" + lis.Addr().String(),
-		gc: gcState{txnSafePoint: c.baseTS(), gcSafePoint: c.baseTS(), barriers: map[string]barrier{}},
-	}
-	p.grpc = grpc.NewServer(
-		grpc.ChainUnaryInterceptor(p.checkUnary),
-		grpc.ForceServerCodecV2(newCodec()),
-	)
-	pdpb.RegisterPDServer(p.grpc, p)
-	keyspacepb.RegisterKeyspaceServer(p.grpc, keyspaces{pd: p})
-	// Without this service a client takes five seconds to start: it asks for
-	// configuration that it then does without.
-	meta_storagepb.RegisterMetaStorageServer(p.grpc, metaStorage{pd: p})
-	healthpb.RegisterHealthServer(p.grpc, health.NewServer())
-	p.http = &http.Server{
-		Handler: p.routes(), ReadHeaderTimeout: 10 * time.Second, Protocols: new(http.Protocols),
-		ErrorLog: log.New(io.Discard, "", 0), // clients without the right certificate are their own problem
-	}
-	p.http.Protocols.SetHTTP1(true)
+func newPD(c *Cluster, member int, lis net.Listener) *pdServer {
+	p := &pdServer{cluster: c, shared: c.pd, id: uint64(member) + 1, net: newNetwork(lis)}
+	p.url = "http://" + p.net.addr()
 	if c.cfg.TLS != nil {
-		p.url = "https://" + lis.Addr().String()
-		p.http.Protocols.SetHTTP2(true)
-		p.http.TLSConfig = tlsFor(c.cfg.TLS)
-	} else {
-		p.http.Protocols.SetUnencryptedHTTP2(true)
+		p.url = "https://" + p.net.addr()
 	}
 	return p
 }
 
-func (p *pdServer) serve() error {
-	if p.http.TLSConfig != nil {
-		return p.http.ServeTLS(p.lis, "", "")
-	}
-	return p.http.Serve(p.lis)
-}
-
-func (p *pdServer) stop() error {
-	err := p.http.Close()
-	p.grpc.Stop()
-	p.serving.Wait()
-	return err
-}
-
 // routes sends gRPC calls to the services and answers the few HTTP paths.
-func (p *pdServer) routes() http.Handler {
+func (p *pdServer) routes(calls *grpc.Server, serving *sync.WaitGroup) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pd/api/v1/version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]string{"version": "v" + p.cluster.cfg.Version})
 	})
 	mux.HandleFunc("GET /pd/api/v1/health", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, []map[string]any{{
-			"name": memberName, "member_id": memberID, "client_urls": []string{p.url}, "health": true,
+			"name": p.name(), "member_id": p.id, "client_urls": []string{p.url}, "health": true,
 		}})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.serving.Add(1)
-		defer p.serving.Done()
+		serving.Add(1)
+		defer serving.Done()
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			p.grpc.ServeHTTP(w, r)
+			calls.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -115,24 +69,38 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// anyCluster are the calls with which a client finds out the cluster id.
-var anyCluster = map[string]bool{"/pdpb.PD/GetMembers": true, "/pdpb.PD/GetClusterInfo": true}
+// anyMember are the calls with which a client finds out the cluster id and the
+// leader: every member answers them.
+var anyMember = map[string]bool{"/pdpb.PD/GetMembers": true, "/pdpb.PD/GetClusterInfo": true}
 
-// checkUnary refuses requests for another cluster, as PD does.
+// checkUnary refuses requests for another cluster or another member, as PD does.
 func (p *pdServer) checkUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if r, ok := req.(interface{ GetHeader() *pdpb.RequestHeader }); ok && !anyCluster[info.FullMethod] {
-		if err := p.checkHeader(r.GetHeader()); err != nil {
+	if r, ok := req.(interface{ GetHeader() *pdpb.RequestHeader }); ok && !anyMember[info.FullMethod] {
+		if err := p.check(ctx, r.GetHeader()); err != nil {
 			return nil, err
 		}
 	}
 	return next(ctx, req)
 }
 
-func (p *pdServer) checkHeader(h *pdpb.RequestHeader) error {
+func (p *pdServer) check(ctx context.Context, h *pdpb.RequestHeader) error {
 	if h.GetClusterId() != p.cluster.cfg.ClusterID {
 		return status.Errorf(codes.FailedPrecondition, "mismatch cluster id, need %d but got %d", p.cluster.cfg.ClusterID, h.GetClusterId())
 	}
-	return nil
+	leader := p.shared.leading()
+	if leader == p {
+		return nil
+	}
+	// A follower passes a request on to the leader if it is told to, as long as
+	// the leader is there.
+	md, _ := metadata.FromIncomingContext(ctx)
+	if slices.Contains(md.Get("pd-forwarded-host"), leader.url) && leader.net.isUp() {
+		return nil
+	}
+	if len(md.Get("pd-allow-follower-handle")) > 0 {
+		return nil
+	}
+	return status.Error(codes.Unavailable, "not leader")
 }
 
 func (p *pdServer) header() *pdpb.ResponseHeader {
@@ -145,10 +113,20 @@ func (p *pdServer) refused(e *pdpb.Error) *pdpb.ResponseHeader {
 	return h
 }
 
-// GetMembers names the one member.
+func (p *pdServer) name() string { return "pd-" + strconv.FormatUint(p.id, 10) }
+
+// GetMembers names the members and the leader.
 func (p *pdServer) GetMembers(context.Context, *pdpb.GetMembersRequest) (*pdpb.GetMembersResponse, error) {
-	m := &pdpb.Member{Name: memberName, MemberId: memberID, PeerUrls: []string{p.url}, ClientUrls: []string{p.url}}
-	return &pdpb.GetMembersResponse{Header: p.header(), Members: []*pdpb.Member{m}, Leader: m, EtcdLeader: m}, nil
+	resp := &pdpb.GetMembersResponse{Header: p.header()}
+	leader := p.shared.leading()
+	for _, o := range p.shared.members {
+		m := &pdpb.Member{Name: o.name(), MemberId: o.id, PeerUrls: []string{o.url}, ClientUrls: []string{o.url}}
+		resp.Members = append(resp.Members, m)
+		if o == leader {
+			resp.Leader, resp.EtcdLeader = m, m
+		}
+	}
+	return resp, nil
 }
 
 // GetClusterInfo says that this PD hands out timestamps itself.
@@ -168,7 +146,7 @@ func (p *pdServer) Tso(stream pdpb.PD_TsoServer) error {
 		if err != nil {
 			return err
 		}
-		if err := p.checkHeader(req.GetHeader()); err != nil {
+		if err := p.check(stream.Context(), req.GetHeader()); err != nil {
 			return err
 		}
 		if req.Count == 0 || req.Count >= 1<<18 {

@@ -17,7 +17,7 @@ import (
 func (p *pdServer) GetAllStores(context.Context, *pdpb.GetAllStoresRequest) (*pdpb.GetAllStoresResponse, error) {
 	resp := &pdpb.GetAllStoresResponse{Header: p.header()}
 	for _, s := range p.cluster.stores {
-		resp.Stores = append(resp.Stores, p.cluster.storePB(s))
+		resp.Stores = append(resp.Stores, s.proto())
 	}
 	return resp, nil
 }
@@ -26,7 +26,7 @@ func (p *pdServer) GetAllStores(context.Context, *pdpb.GetAllStoresRequest) (*pd
 func (p *pdServer) GetStore(_ context.Context, req *pdpb.GetStoreRequest) (*pdpb.GetStoreResponse, error) {
 	for _, s := range p.cluster.stores {
 		if s.id == req.StoreId {
-			return &pdpb.GetStoreResponse{Header: p.header(), Store: p.cluster.storePB(s)}, nil
+			return &pdpb.GetStoreResponse{Header: p.header(), Store: s.proto()}, nil
 		}
 	}
 	return &pdpb.GetStoreResponse{Header: p.refused(&pdpb.Error{
@@ -38,21 +38,21 @@ func (p *pdServer) GetStore(_ context.Context, req *pdpb.GetStoreRequest) (*pdpb
 func (p *pdServer) GetRegion(_ context.Context, req *pdpb.GetRegionRequest) (*pdpb.GetRegionResponse, error) {
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
-	return p.region(p.cluster.regions.Find(span.Key(req.RegionKey))), nil
+	return p.region(p.cluster.pdRegionsLocked().Find(span.Key(req.RegionKey))), nil
 }
 
 // GetPrevRegion finds the region left of that of an encoded key.
 func (p *pdServer) GetPrevRegion(_ context.Context, req *pdpb.GetRegionRequest) (*pdpb.GetRegionResponse, error) {
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
-	return p.region(p.cluster.regions.Before(span.Key(req.RegionKey))), nil
+	return p.region(p.cluster.pdRegionsLocked().Before(span.Key(req.RegionKey))), nil
 }
 
 // GetRegionByID finds a region by its id.
 func (p *pdServer) GetRegionByID(_ context.Context, req *pdpb.GetRegionByIDRequest) (*pdpb.GetRegionResponse, error) {
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
-	return p.region(p.cluster.regions.ByID(req.RegionId)), nil
+	return p.region(p.cluster.pdRegionsLocked().ByID(req.RegionId)), nil
 }
 
 // region answers with r; a region that does not exist is an empty answer.
@@ -104,7 +104,7 @@ func (p *pdServer) scan(start, end []byte, limit int) []*pdpb.Region {
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
 	var out []*pdpb.Region
-	for _, r := range p.cluster.regions.Range(span.Key(start), span.Key(end), limit) {
+	for _, r := range p.cluster.pdRegionsLocked().Range(span.Key(start), span.Key(end), limit) {
 		out = append(out, &pdpb.Region{Region: regionPB(r), Leader: peerPB(r.Leader)})
 	}
 	return out
@@ -120,7 +120,7 @@ func (p *pdServer) QueryRegion(stream pdpb.PD_QueryRegionServer) error {
 		if err != nil {
 			return err
 		}
-		if err := p.checkHeader(req.GetHeader()); err != nil {
+		if err := p.check(stream.Context(), req.GetHeader()); err != nil {
 			return err
 		}
 		if err := stream.Send(p.query(req)); err != nil {
@@ -142,13 +142,13 @@ func (p *pdServer) query(req *pdpb.QueryRegionRequest) *pdpb.QueryRegionResponse
 		return r.ID
 	}
 	for _, id := range req.Ids {
-		known(p.cluster.regions.ByID(id))
+		known(p.cluster.pdRegionsLocked().ByID(id))
 	}
 	for _, key := range req.Keys {
-		resp.KeyIdMap = append(resp.KeyIdMap, known(p.cluster.regions.Find(span.Key(key))))
+		resp.KeyIdMap = append(resp.KeyIdMap, known(p.cluster.pdRegionsLocked().Find(span.Key(key))))
 	}
 	for _, key := range req.PrevKeys {
-		resp.PrevKeyIdMap = append(resp.PrevKeyIdMap, known(p.cluster.regions.Before(span.Key(key))))
+		resp.PrevKeyIdMap = append(resp.PrevKeyIdMap, known(p.cluster.pdRegionsLocked().Before(span.Key(key))))
 	}
 	return resp
 }

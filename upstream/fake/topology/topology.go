@@ -24,6 +24,7 @@ type Region struct {
 	ConfVer uint64
 	Peers   []Peer
 	Leader  Peer
+	Merging bool // the source of a merge that is under way
 
 	// The borders as raw keys; rows are compared with these.
 	RawStart []byte
@@ -100,11 +101,11 @@ func (m *Map) Range(start, end span.Key, limit int) []*Region {
 
 // Split cuts the region that holds raw at raw. The parts come back in key
 // order: the left one is new, the right one keeps the id. ok is false where
-// there already is a border.
+// there already is a border, or the region is being merged.
 func (m *Map) Split(raw []byte) (parts []*Region, ok bool) {
 	at := span.EncodeKey(raw)
 	old := m.Find(at)
-	if old.Start == at {
+	if old.Start == at || old.Merging {
 		return nil, false
 	}
 	left, right := *old, *old

@@ -39,6 +39,11 @@ func TestRegionsCoverEverything(t *testing.T) {
 					t.Fatalf("lead: %+v, %v", r, err)
 				}
 			}
+			if n := len(borders); n > 0 && rapid.IntRange(0, 3).Draw(t, "merge") == 0 {
+				border := rapid.SampledFrom(borders).Draw(t, "border")
+				borders = slices.DeleteFunc(borders, func(b string) bool { return b == border })
+				mergeAt(t, m, border)
+			}
 			if err := m.Check(); err != nil {
 				t.Fatal(err)
 			}
@@ -85,5 +90,73 @@ func TestLeadersSpread(t *testing.T) {
 	}
 	if _, err := m.Lead(5, 1); !cdcerr.InvalidArgument.Is(err) {
 		t.Errorf("a region that is not there: %v", err)
+	}
+}
+
+// mergeAt takes a border away: one side takes the other over.
+func mergeAt(t *rapid.T, m *topology.Map, border string) {
+	right := m.Find(span.EncodeKey([]byte(border)))
+	left, _ := m.Neighbours(right.ID)
+	source, target := left, right
+	if rapid.Bool().Draw(t, "leftwards") {
+		source, target = right, left
+	}
+	before := m.Clone()
+	prepared, err := m.PrepareMerge(source.ID)
+	if err != nil || !prepared.Merging || prepared.Version != source.Version+1 || prepared.ConfVer != source.ConfVer+1 {
+		t.Fatalf("prepared: %+v, %v", prepared, err)
+	}
+	if _, err := m.PrepareMerge(source.ID); err == nil {
+		t.Fatal("prepared twice")
+	}
+	if _, ok := m.Split(append(slices.Clone(source.RawStart), 0)); ok {
+		t.Fatal("a region that is being merged is split")
+	}
+	if rapid.IntRange(0, 2).Draw(t, "rollback") == 0 {
+		back, err := m.RollbackMerge(source.ID)
+		if err != nil || back.Merging || back.Version != source.Version+2 {
+			t.Fatalf("rolled back: %+v, %v", back, err)
+		}
+		if _, err := m.CommitMerge(source.ID, target.ID); err == nil {
+			t.Fatal("committed after its rollback")
+		}
+		if prepared, err = m.PrepareMerge(source.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range m.Range("", "", 0) {
+		l, n := m.Neighbours(source.ID)
+		if r != l && r != n {
+			if _, err := m.CommitMerge(source.ID, r.ID); err == nil {
+				t.Fatalf("%d took over %d, which is no neighbour", r.ID, source.ID)
+			}
+		}
+	}
+	whole, err := m.CommitMerge(source.ID, target.ID)
+	if err != nil || whole.ID != target.ID || whole.Version != max(prepared.Version, target.Version)+1 || whole.Leader != target.Leader ||
+		whole.Start != left.Start || whole.End != right.End || string(whole.RawStart) != string(left.RawStart) ||
+		string(whole.RawEnd) != string(right.RawEnd) || m.ByID(source.ID) != nil {
+		t.Fatalf("merged: %+v, %v", whole, err)
+	}
+	if before.ByID(source.ID) != source || before.Len() != m.Len()+1 || before.Check() != nil {
+		t.Fatal("the clone changed")
+	}
+}
+
+func TestMergesThatAreRefused(t *testing.T) {
+	m := topology.New([]uint64{1}, 100)
+	if _, err := m.PrepareMerge(100); !cdcerr.InvalidArgument.Is(err) {
+		t.Errorf("the only region: %v", err)
+	}
+	for name, try := range map[string]func(uint64) (*topology.Region, error){
+		"prepare": m.PrepareMerge, "roll back": m.RollbackMerge,
+		"commit": func(id uint64) (*topology.Region, error) { return m.CommitMerge(id, 100) },
+	} {
+		if _, err := try(7); !cdcerr.InvalidArgument.Is(err) {
+			t.Errorf("%s of no region: %v", name, err)
+		}
+	}
+	if l, r := m.Neighbours(7); l != nil || r != nil {
+		t.Error("no region has neighbours")
 	}
 }
