@@ -33,6 +33,10 @@ var (
 		"none: the read is tried again; if it goes on, look at the named store", Retry}
 	LockResolve = &Code{"CDC:ErrResolveLock", "a lock that a transaction left behind cannot be ended",
 		"none: it is tried again; if it goes on, look at the named store", Retry}
+	KeyspaceNotFound = &Code{"CDC:ErrKeyspaceNotFound", "the upstream has no such keyspace, or it is not enabled",
+		"correct the keyspace's name, or enable it", Terminal}
+	GCHold = &Code{"CDC:ErrUpdateServiceSafepointFailed", "the hold on the upstream's garbage collection could not be renewed",
+		"check PD: until it answers the collection may take what a changefeed still needs", Retry}
 	SnapshotLostByGC = &Code{"CDC:ErrSnapshotLostByGC", "the timestamp to read at is older than the GC safepoint",
 		"create the changefeed from a newer start-ts after copying the data anew", Terminal}
 
@@ -83,7 +87,7 @@ func All() []*Code {
 		Unexpected,
 		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
-		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, SnapshotLostByGC,
+		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,

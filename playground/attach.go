@@ -66,23 +66,18 @@ func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg ups
 // hold keeps upstream what a changefeed at this checkpoint reads: schemas are
 // read just below it.
 func (a *attached) hold(ctx context.Context, checkpoint tso.TS) error {
-	return a.client.HoldGC(ctx, gcService(), gcTTL, checkpoint.Prev())
+	_, err := a.client.HoldGC(ctx, gcService(), gcTTL, checkpoint.Prev())
+	return err
 }
 
 // keep renews the hold until ctx ends.
 func (a *attached) keep(ctx context.Context, checkpoint func() tso.TS) error {
-	tick := time.NewTicker(gcTTL / 10)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := a.hold(ctx, checkpoint()); err != nil && ctx.Err() == nil {
-				return err
-			}
-		}
+	err := a.client.KeepGC(ctx, upstream.GCKeeper{Service: gcService(), TTL: gcTTL, Every: gcTTL / 10,
+		At: func() tso.TS { return checkpoint().Prev() }})
+	if ctx.Err() != nil {
+		return nil
 	}
+	return err
 }
 
 // close lets the upstream go.
@@ -94,7 +89,8 @@ func (a *attached) close() {
 
 // release takes the hold back; it would end by itself after gcTTL.
 func (a *attached) release(ctx context.Context) error {
-	return a.client.ReleaseGC(ctx, gcService())
+	_, err := a.client.ReleaseGC(ctx, gcService())
+	return err
 }
 
 // gcService names this process among those that hold PD's safepoint.

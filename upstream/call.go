@@ -77,7 +77,8 @@ func (c *Client) callOnce(ctx context.Context, key []byte, s span.Span, timeout 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	refused, err := do(ctx, tikvpb.NewTikvClient(cc), p, &kvrpcpb.Context{RegionId: p.ID, RegionEpoch: p.epoch, Peer: p.peer})
+	in := c.keyspace.context(&kvrpcpb.Context{RegionId: p.ID, RegionEpoch: p.epoch, Peer: p.peer})
+	refused, err := do(ctx, tikvpb.NewTikvClient(cc), p, in)
 	if err != nil && status.Code(err) != codes.Unimplemented {
 		c.places.moved(p, nil)
 		c.places.lost(p.Store)

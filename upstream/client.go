@@ -2,25 +2,15 @@ package upstream
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	pd "github.com/tikv/pd/client"
-	"github.com/tikv/pd/client/opt"
-	"github.com/tikv/pd/client/pkg/caller"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/tso"
 )
 
 // Client speaks to one TiDB cluster. Its methods may be called concurrently;
@@ -28,9 +18,11 @@ import (
 type Client struct {
 	cfg     Config
 	log     *slog.Logger
-	tls     *tls.Config
 	pd      pd.Client
 	cluster uint64
+	holds   holds
+
+	keyspace keyspace
 
 	conns   conns
 	follows follows
@@ -56,12 +48,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	tlsConfig, err := cfg.TLS.config()
-	if err != nil {
-		return nil, err
-	}
 	c := &Client{
-		cfg: cfg, log: cfg.Log, tls: tlsConfig,
+		cfg: cfg, log: cfg.Log,
 		lookups: make(chan struct{}, lookupsMax),
 		starts:  make(chan *stream),
 		visits:  newVisits(visitEvery),
@@ -76,11 +64,15 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err := c.checkPD(open); err != nil {
 		return nil, err
 	}
+	if err := c.checkCluster(open, cfg.ClusterID); err != nil {
+		return nil, err
+	}
 	if err := c.connectPD(ctx, open); err != nil {
 		return nil, err
 	}
 	// A first timestamp proves that PD has a leader.
-	if _, err = c.TS(open); err == nil {
+	_, err := c.TS(open)
+	if err == nil {
 		err = c.checkStores(open)
 	}
 	if err != nil {
@@ -115,124 +107,11 @@ func (c *Client) Run(ctx context.Context) error {
 // Close releases all connections. Run must have ended.
 func (c *Client) Close() {
 	c.conns.close()
-	found := c.pd.GetServiceDiscovery()
-	urls := found.GetServiceURLs()
-	c.pd.Close()
-	// The PD client does not wait for the goroutine that connects it to the
-	// timestamp service. Where that one looks for connections it now finds closed
-	// ones; what it opened in between is closed here.
-	closed, err := grpc.NewClient("passthrough:///closed", grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return // cannot be: the target is a constant
-	}
-	_ = closed.Close()
-	for _, url := range urls {
-		if late, ok := found.GetClientConns().Swap(url, closed); ok {
-			_ = late.(*grpc.ClientConn).Close()
-		}
-	}
+	closePD(c.pd)
 }
 
 // ClusterID is PD's name for the cluster.
 func (c *Client) ClusterID() uint64 { return c.cluster }
-
-// TS is a new timestamp from PD.
-func (c *Client) TS(ctx context.Context) (tso.TS, error) {
-	physical, logical, err := c.pd.GetTS(ctx)
-	if err != nil {
-		return 0, cdcerr.PDUnreachable.Wrap(err, "PD gives no timestamp")
-	}
-	ts := tso.New(physical, logical)
-	c.last.Store(uint64(ts))
-	return ts, nil
-}
-
-// lastTS is the last timestamp that PD gave: at most seconds old while PD answers.
-func (c *Client) lastTS() tso.TS { return tso.TS(c.last.Load()) }
-
-// checkPD asks the endpoints in turn until one says its version.
-func (c *Client) checkPD(ctx context.Context) error {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.tls, DisableKeepAlives: true}}
-	pause := 50 * time.Millisecond
-	for {
-		var last error
-		for _, e := range c.cfg.endpoints() {
-			try, cancel := context.WithTimeout(ctx, 3*time.Second)
-			version, err := pdVersion(try, client, e)
-			cancel()
-			if err == nil {
-				return checkVersion("PD "+e, version)
-			}
-			if last == nil || ctx.Err() == nil {
-				last = err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return c.unreachable(last)
-		case <-time.After(pause):
-			pause = min(2*pause, time.Second)
-		}
-	}
-}
-
-func (c *Client) unreachable(last error) error {
-	return cdcerr.PDUnreachable.Wrap(last, "none of %s answered within %v",
-		strings.Join(c.cfg.endpoints(), ", "), c.cfg.OpenTimeout)
-}
-
-// connectPD makes the PD client, which lives as long as ctx does but must be
-// there before open ends.
-func (c *Client) connectPD(ctx, open context.Context) error {
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(open, cancel)
-	client, err := pd.NewClientWithContext(life, caller.Component("sluice"), c.cfg.endpoints(), c.cfg.TLS.security(),
-		opt.WithForwardingOption(true), // a leader that we cannot reach is reached through a follower
-		opt.WithInitMetricsOption(false),
-		opt.WithEnableRouterClient(false), // batches questions for single regions; we ask for ranges
-		opt.WithCustomTimeoutOption(3*time.Second),
-		opt.WithGRPCDialOptions(grpc.WithKeepaliveParams(keepaliveParams())),
-	)
-	if !stop() && err == nil {
-		client.Close()
-		err = open.Err()
-	}
-	if err != nil {
-		cancel()
-		if open.Err() != nil && ctx.Err() == nil {
-			return c.unreachable(err)
-		}
-		return cdcerr.PDUnreachable.Wrap(err, "PD %s", strings.Join(c.cfg.endpoints(), ", "))
-	}
-	c.pd, c.cluster = client, client.GetClusterID(ctx)
-	return nil
-}
-
-// checkStores asks PD for all stores and refuses the first that is too old or too new.
-func (c *Client) checkStores(ctx context.Context) error {
-	stores, err := c.pd.GetAllStores(ctx, opt.WithExcludeTombstone())
-	if err != nil {
-		return cdcerr.PDUnreachable.Wrap(err, "PD does not list its stores")
-	}
-	for _, s := range stores {
-		if err := checkStore(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// storeAddress is where a store serves now, after a look at its version.
-func (c *Client) storeAddress(ctx context.Context, store uint64) (string, error) {
-	s, err := c.pd.GetStore(ctx, store)
-	if err != nil {
-		return "", cdcerr.PDUnreachable.Wrap(err, "PD does not tell where store %d is", store)
-	}
-	if s.GetAddress() == "" {
-		return "", cdcerr.RegionLookup.New("PD has no address for store %d", store)
-	}
-	return s.GetAddress(), checkStore(s)
-}
 
 var errStopped = errors.New("the client of the upstream has stopped")
 

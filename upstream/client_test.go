@@ -11,7 +11,6 @@ import (
 	"github.com/pingcap/kvproto/pkg/metapb"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/tso"
 )
 
 func (p *puppet) config() Config {
@@ -116,6 +115,7 @@ func TestConfigValidate(t *testing.T) {
 		"host:port":    func(c *Config) { c.PD = []string{"a/b"} },
 		"https":        func(c *Config) { c.PD = []string{"https://a:1"} },
 		"OpenTimeout":  func(c *Config) { c.OpenTimeout = 0 },
+		"TSOTimeout":   func(c *Config) { c.TSOTimeout = 0 },
 		"LockWaitMax":  func(c *Config) { c.LockWaitMax = -1 },
 		"StreamBudget": func(c *Config) { c.StreamBudget = 1 },
 		"ScanWindow":   func(c *Config) { c.ScanWindow = 0 },
@@ -134,29 +134,5 @@ func TestConfigValidate(t *testing.T) {
 		if err := cfg.Validate(); !cdcerr.InvalidArgument.Is(err) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: got %v", key, err)
 		}
-	}
-}
-
-func TestHoldGC(t *testing.T) {
-	p := startPuppet(t, nil)
-	c := open(t, p.config())
-	if err := c.HoldGC(t.Context(), "sluice-test", time.Hour, 100); err != nil {
-		t.Fatal(err)
-	}
-	if p.services["sluice-test"] != 100 {
-		t.Errorf("services %v", p.services)
-	}
-	// The collection went on between somebody's check and our set.
-	p.mu.Lock()
-	p.safepoint = uint64(tso.New(1_700_000_000_000, 0))
-	p.mu.Unlock()
-	if err := c.HoldGC(t.Context(), "sluice-test", time.Hour, 200); !cdcerr.SnapshotLostByGC.Is(err) {
-		t.Errorf("got %v", err)
-	}
-	if err := c.ReleaseGC(t.Context(), "sluice-test"); err != nil {
-		t.Fatal(err)
-	}
-	if len(p.services) != 0 {
-		t.Errorf("services %v", p.services)
 	}
 }

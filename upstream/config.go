@@ -14,8 +14,15 @@ type Config struct {
 	// PD are the endpoints, host:port or http(s)://host:port. One that answers is enough.
 	PD  []string
 	TLS TLS
+	// Keyspace is the name of the keyspace to speak to, in a cluster that many
+	// share; empty for a cluster of TiDB's own.
+	Keyspace string
+	// ClusterID, where not 0, is the cluster that PD must belong to.
+	ClusterID uint64
 	// OpenTimeout bounds Open.
 	OpenTimeout time.Duration
+	// TSOTimeout is how long one timestamp is waited for.
+	TSOTimeout time.Duration
 	// LockWaitMax is how long a snapshot read waits for one lock to go.
 	LockWaitMax time.Duration
 	// StreamBudget is how many bytes of one store's stream may be received and
@@ -40,14 +47,14 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// TLS names the files of one certificate for PD, TiKV and PD's HTTP. With an
-// empty CA nothing is encrypted.
+// TLS names the files of one certificate for PD, TiKV and PD's HTTP. They are read
+// again at every handshake. With an empty CA nothing is encrypted.
 type TLS struct {
 	CA   string
-	Cert string // our own, for clusters that ask for one; read again at every handshake
+	Cert string // our own, for clusters that ask for one
 	Key  string
 	// AllowedCN, where not empty, are the common names that TiKV's and PD's
-	// certificates may have. (PD's gRPC connections check the CA only.)
+	// certificates may have.
 	AllowedCN []string
 }
 
@@ -55,6 +62,8 @@ type TLS struct {
 func Default() Config {
 	return Config{
 		OpenTimeout: 10 * time.Second,
+		// PD elects a new leader within seconds.
+		TSOTimeout: 10 * time.Second,
 		// Twice TiDB's longest usual lock lifetime (heartbeats renew 20 s).
 		LockWaitMax: 40 * time.Second,
 		// Two of TiKV's largest regular messages (6 MiB) and some: the receiver
@@ -82,6 +91,8 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("PD: no endpoint given")
 	case c.OpenTimeout <= 0:
 		return cdcerr.InvalidArgument.New("OpenTimeout %v: must be positive", c.OpenTimeout)
+	case c.TSOTimeout <= 0:
+		return cdcerr.InvalidArgument.New("TSOTimeout %v: must be positive", c.TSOTimeout)
 	case c.LockWaitMax < 0:
 		return cdcerr.InvalidArgument.New("LockWaitMax %v: must not be negative", c.LockWaitMax)
 	case c.StreamBudget < 1<<20:

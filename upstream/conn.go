@@ -5,8 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -34,12 +32,8 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	if cc := c.conns.by[address]; cc != nil {
 		return cc, nil
 	}
-	creds := insecure.NewCredentials()
-	if c.tls != nil {
-		creds = credentials.NewTLS(c.tls)
-	}
 	cc, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(creds),
+		grpc.WithTransportCredentials(c.cfg.TLS.credentials()),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageMax)),

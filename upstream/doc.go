@@ -23,6 +23,16 @@
 // blocks holds back all subscriptions with regions on the same stores: it must
 // never wait for another subscription's progress.
 //
+// PD may be away: streams go on, stores are found where they were, lookups ask
+// again, timestamps are refused in bounded time. Its endpoints must lead to one
+// cluster, at Open and whenever PD refuses us. TLS files are read at each handshake.
+//
+// A keyspace's prefix stands before every key on the wire and is cut off at this
+// package's door.
+//
+// GC is held by a barrier, or a service safepoint where PD has no barriers: set
+// first, compared afterwards (P7). KeepGC renews a hold while somebody runs it.
+//
 // Foreign types (kvproto, pd/client, zap) stop at this package's door.
 //
 // Scans: a store scans a bounded number of regions for us at a time, urgent ones

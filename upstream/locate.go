@@ -39,7 +39,7 @@ func (c *Client) locate(ctx context.Context, s span.Span) ([]place, error) {
 		found, err = c.pd.ScanRegions(ctx, []byte(s.Start), []byte(s.End), locateMax) //nolint:staticcheck // deprecated, but theirs
 	}
 	if err != nil {
-		return nil, cdcerr.RegionLookup.Wrap(err, "the regions of %v", s)
+		return nil, c.pdError(ctx, err, cdcerr.RegionLookup, "the regions of %v", s)
 	}
 	out := make([]place, 0, len(found))
 	for _, r := range found {

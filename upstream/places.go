@@ -17,6 +17,7 @@ type places struct {
 	mu    sync.Mutex
 	by    *btree.BTreeG[place] // guarded by mu; by start key
 	store map[uint64]string    // guarded by mu; addresses
+	last  map[uint64]string    // guarded by mu; where stores were last, one each
 }
 
 // placesMax bounds the memory of regions. Reads are snapshots of schemas and of
@@ -100,6 +101,22 @@ func (c *Client) address(ctx context.Context, store uint64) (string, error) {
 	}
 	c.places.store[store] = found
 	return found, nil
+}
+
+// checked notes where a store was when PD was last asked.
+func (t *places) checked(store uint64, address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last = map[uint64]string{}
+	}
+	t.last[store] = address
+}
+
+func (t *places) lastAddress(store uint64) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last[store]
 }
 
 // lost forgets a store's address after a call to it failed.

@@ -3,18 +3,18 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
+	"github.com/pingcap/kvproto/pkg/keyspacepb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/meta_storagepb"
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -38,17 +38,26 @@ const puppetCluster = 4711
 type puppet struct {
 	pdpb.UnimplementedPDServer
 	meta_storagepb.UnimplementedMetaStorageServer
+	keyspacepb.UnimplementedKeyspaceServer
 	tls     *tls.Config
 	address string
+	pd      *door // of the first PD
+	cluster uint64
 
 	mu        sync.Mutex
+	members   []*puppetMember // guarded by mu
+	leader    int             // guarded by mu; among the members
 	version   string          // guarded by mu
 	stores    []*metapb.Store // guarded by mu
 	regions   []*pdpb.Region  // guarded by mu; in key order
 	safepoint uint64          // guarded by mu
-	oldPD     bool            // guarded by mu: knows no BatchScanRegions
+	oldPD     bool            // guarded by mu: knows no BatchScanRegions, and no GC barriers
+	noGC      bool            // guarded by mu: answers nothing about GC
+	scopes    []uint32        // guarded by mu: keyspaces whose GC was asked about
 	lookups   int             // guarded by mu
+	ticks     atomic.Int64    // timestamps given, a millisecond each
 	services  map[string]uint64
+	spaces    map[string]*keyspacepb.KeyspaceMeta
 
 	locking sync.Mutex // guards what a test keeps of locks, which stores share
 
@@ -60,6 +69,7 @@ type puppetStore struct {
 	tikvpb.UnimplementedTikvServer
 	cdcpb.UnimplementedChangeDataServer
 	feeds chan *puppetFeed
+	door  *door
 	stop  context.CancelFunc
 
 	mu     sync.Mutex
@@ -79,23 +89,9 @@ type puppetFeed struct {
 
 // startPuppet serves until the test ends. Region 1 covers everything, led by store 1.
 func startPuppet(t testing.TB, tlsConfig *tls.Config) *puppet {
-	p := &puppet{tls: tlsConfig, version: "v8.5.0", services: map[string]uint64{}, kv: map[uint64]*puppetStore{}}
-	g := grpc.NewServer()
-	pdpb.RegisterPDServer(g, p)
-	meta_storagepb.RegisterMetaStorageServer(g, p)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/pd/api/v1/version", func(w http.ResponseWriter, _ *http.Request) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(map[string]string{"version": p.version})
-	})
-	p.address, _ = p.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			g.ServeHTTP(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
+	p := &puppet{tls: tlsConfig, cluster: puppetCluster, version: "v8.5.0", services: map[string]uint64{}, kv: map[uint64]*puppetStore{}}
+	p.pd = p.startPD(t)
+	p.address = p.pd.Addr().String()
 	for id := range uint64(2) {
 		p.startStore(t, id+1)
 	}
@@ -108,18 +104,60 @@ func (p *puppet) startStore(t testing.TB, id uint64) {
 	g := grpc.NewServer()
 	tikvpb.RegisterTikvServer(g, s)
 	cdcpb.RegisterChangeDataServer(g, s)
-	address, stop := p.serve(t, g)
-	s.stop = stop
+	s.door, s.stop = p.serve(t, g)
 	p.kv[id] = s
-	p.stores = append(p.stores, &metapb.Store{Id: id, Address: address, Version: "8.5.0"})
+	p.stores = append(p.stores, &metapb.Store{Id: id, Address: s.door.Addr().String(), Version: "8.5.0"})
+}
+
+// door is a listener that can be shut: who is inside is thrown out, and nobody
+// comes in until it is opened again.
+type door struct {
+	net.Listener
+	mu     sync.Mutex
+	isShut bool                  // guarded by mu
+	inside map[net.Conn]struct{} // guarded by mu
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		d.mu.Lock()
+		if !d.isShut {
+			d.inside[c] = struct{}{}
+			d.mu.Unlock()
+			return c, nil
+		}
+		d.mu.Unlock()
+		_ = c.Close()
+	}
+}
+
+func (d *door) shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.isShut = true
+	for c := range d.inside {
+		_ = c.Close()
+	}
+	clear(d.inside)
+}
+
+func (d *door) open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.isShut = false
 }
 
 // serve listens on loopback with HTTP/1 and HTTP/2.
-func (p *puppet) serve(t testing.TB, h http.Handler) (string, context.CancelFunc) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func (p *puppet) serve(t testing.TB, h http.Handler) (*door, context.CancelFunc) {
+	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := &door{Listener: at, inside: map[net.Conn]struct{}{}}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -143,7 +181,7 @@ func (p *puppet) serve(t testing.TB, h http.Handler) (string, context.CancelFunc
 		stop()
 		<-done
 	})
-	return l.Addr().String(), stop
+	return l, stop
 }
 
 func puppetRegion(id, version, store uint64, start, end span.Key) *pdpb.Region {
@@ -162,102 +200,6 @@ func (p *puppet) setRegions(r ...*pdpb.Region) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.regions = r
-}
-
-func (p *puppet) header() *pdpb.ResponseHeader { return &pdpb.ResponseHeader{ClusterId: puppetCluster} }
-
-func (p *puppet) GetMembers(context.Context, *pdpb.GetMembersRequest) (*pdpb.GetMembersResponse, error) {
-	scheme := "http://"
-	if p.tls != nil {
-		scheme = "https://"
-	}
-	m := &pdpb.Member{Name: "pd", MemberId: 1, ClientUrls: []string{scheme + p.address}}
-	return &pdpb.GetMembersResponse{Header: p.header(), Members: []*pdpb.Member{m}, Leader: m, EtcdLeader: m}, nil
-}
-
-func (p *puppet) GetClusterInfo(context.Context, *pdpb.GetClusterInfoRequest) (*pdpb.GetClusterInfoResponse, error) {
-	return &pdpb.GetClusterInfoResponse{Header: p.header(), ServiceModes: []pdpb.ServiceMode{pdpb.ServiceMode_PD_SVC_MODE}}, nil
-}
-
-func (p *puppet) Tso(s pdpb.PD_TsoServer) error {
-	for n := int64(1); ; n++ {
-		req, err := s.Recv()
-		if err != nil {
-			return nil //nolint:nilerr // the client has gone
-		}
-		ts := &pdpb.Timestamp{Physical: 1_700_000_000_000 + n, Logical: int64(req.GetCount())}
-		if err := s.Send(&pdpb.TsoResponse{Header: p.header(), Count: req.GetCount(), Timestamp: ts}); err != nil {
-			return err
-		}
-	}
-}
-
-func (p *puppet) GetAllStores(context.Context, *pdpb.GetAllStoresRequest) (*pdpb.GetAllStoresResponse, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return &pdpb.GetAllStoresResponse{Header: p.header(), Stores: slices.Clone(p.stores)}, nil
-}
-
-func (p *puppet) GetStore(_ context.Context, req *pdpb.GetStoreRequest) (*pdpb.GetStoreResponse, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.stores {
-		if s.Id == req.StoreId {
-			return &pdpb.GetStoreResponse{Header: p.header(), Store: s}, nil
-		}
-	}
-	return nil, status.Errorf(codes.Unknown, "invalid store ID %d, not found", req.StoreId)
-}
-
-// within are the regions that share keys with a range.
-func (p *puppet) within(start, end []byte, limit int32) []*pdpb.Region {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lookups++
-	var out []*pdpb.Region
-	want := span.Span{Start: span.Key(start), End: span.Key(end)}
-	for _, r := range p.regions {
-		has := span.Span{Start: span.Key(r.Region.StartKey), End: span.Key(r.Region.EndKey)}
-		if want.Overlaps(has) && len(out) < int(limit) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-func (p *puppet) BatchScanRegions(_ context.Context, req *pdpb.BatchScanRegionsRequest) (*pdpb.BatchScanRegionsResponse, error) {
-	p.mu.Lock()
-	old := p.oldPD
-	p.mu.Unlock()
-	if old {
-		return nil, status.Error(codes.Unimplemented, "unknown method BatchScanRegions")
-	}
-	r := req.Ranges[0]
-	return &pdpb.BatchScanRegionsResponse{Header: p.header(), Regions: p.within(r.StartKey, r.EndKey, req.Limit)}, nil
-}
-
-func (p *puppet) ScanRegions(_ context.Context, req *pdpb.ScanRegionsRequest) (*pdpb.ScanRegionsResponse, error) {
-	return &pdpb.ScanRegionsResponse{Header: p.header(), Regions: p.within(req.StartKey, req.EndKey, req.Limit)}, nil
-}
-
-func (p *puppet) UpdateServiceGCSafePoint(_ context.Context, req *pdpb.UpdateServiceGCSafePointRequest) (*pdpb.UpdateServiceGCSafePointResponse, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case req.TTL <= 0:
-		delete(p.services, string(req.ServiceId))
-	case req.SafePoint >= p.safepoint:
-		p.services[string(req.ServiceId)] = req.SafePoint
-	}
-	least := p.safepoint
-	if least == 0 {
-		least = req.SafePoint
-	}
-	return &pdpb.UpdateServiceGCSafePointResponse{Header: p.header(), ServiceId: req.ServiceId, TTL: req.TTL, MinSafePoint: least}, nil
-}
-
-func (p *puppet) Get(context.Context, *meta_storagepb.GetRequest) (*meta_storagepb.GetResponse, error) {
-	return &meta_storagepb.GetResponse{Header: &meta_storagepb.ResponseHeader{}}, nil
 }
 
 func (s *puppetStore) EventFeedV2(server cdcpb.ChangeData_EventFeedV2Server) error {

@@ -31,6 +31,7 @@ const (
 // behind is ended. If a lock stays for longer than the configured time, the error
 // names it.
 func (c *Client) Scan(ctx context.Context, start, end []byte, at tso.TS, fn func(key, value []byte) error) error {
+	start, end = c.keyspace.full(start), c.keyspace.fullEnd(end)
 	whole := span.Span{Start: span.EncodeKey(start)}
 	if len(end) > 0 {
 		whole.End = span.EncodeKey(end)
@@ -42,7 +43,11 @@ func (c *Client) Scan(ctx context.Context, start, end []byte, at tso.TS, fn func
 			return err
 		}
 		for _, kv := range page {
-			if err := fn(kv.Key, kv.Value); err != nil {
+			key, err := c.keyspace.cut(kv.Key)
+			if err != nil {
+				return err
+			}
+			if err := fn(key, kv.Value); err != nil {
 				return err
 			}
 		}
@@ -95,9 +100,9 @@ func (c *Client) page(ctx context.Context, key, end []byte, whole span.Span, at 
 // Get reads one raw key as it was at a timestamp; nil where there is none.
 // Locks are treated as by Scan.
 func (c *Client) Get(ctx context.Context, key []byte, at tso.TS) ([]byte, error) {
+	key = c.keyspace.full(key)
 	var resp *kvrpcpb.GetResponse
-	one := span.Span{End: span.EncodeKey(append(key[:len(key):len(key)], 0))}
-	_, err := c.read(ctx, key, one, at, func(ctx context.Context, kv tikvpb.TikvClient, in *kvrpcpb.Context) (answered, error) {
+	_, err := c.read(ctx, key, oneKey(key), at, func(ctx context.Context, kv tikvpb.TikvClient, in *kvrpcpb.Context) (answered, error) {
 		var err error
 		resp, err = kv.KvGet(ctx, &kvrpcpb.GetRequest{Context: in, Key: key, Version: uint64(at)})
 		if err != nil {

@@ -56,10 +56,14 @@ func (c *Client) Status() Status {
 
 // publish lets others see where the feed stands.
 func (f *feed) publish(lag *region.Lag) {
-	s := &SubscriptionStatus{Span: f.tracker.Span(), Resolved: f.tracker.Resolved(), Held: f.tracker.Held()}
+	space := &f.client.keyspace
+	s := &SubscriptionStatus{Span: space.inner(f.tracker.Span()), Resolved: f.tracker.Resolved(), Held: f.tracker.Held()}
 	s.Regions, s.Scanned = f.tracker.Regions()
 	if lag != nil {
 		s.Slow, s.Laggards = lag.Slow, lag.Named
+		for i := range s.Laggards {
+			s.Laggards[i].Span = space.inner(s.Laggards[i].Span)
+		}
 	}
 	f.state.Store(s)
 	now := f.tracker.Counts()

@@ -106,7 +106,11 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription, out func(Batch) 
 		client: c, number: c.feeds.Add(1), filterLoop: s.FilterLoop, inbox: newInbox(), out: out,
 		start: time.Now(), looked: time.Now(), streams: map[uint64]*stream{}, memory: s.Memory,
 	}
-	f.tracker = region.New(region.Config{Span: s.Span, StartTS: s.StartTS, Seed: f.number, Now: c.lastTS(), Patience: c.cfg.patience()})
+	on, err := c.keyspace.span(s.Span)
+	if err != nil {
+		return err
+	}
+	f.tracker = region.New(region.Config{Span: on, StartTS: s.StartTS, Seed: f.number, Now: c.lastTS(), Patience: c.cfg.patience()})
 	f.publish(nil)
 	c.follow(f)
 	defer f.leave()
@@ -123,7 +127,11 @@ func (c *Client) lookUp(ctx context.Context, asks <-chan span.Span, answers chan
 		select {
 		case s := <-asks:
 			found, err := c.locate(ctx, s)
-			if err != nil && ctx.Err() == nil {
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case cdcerr.Fate(err) >= cdcerr.Terminal:
+				return err
+			default:
 				c.log.Info("regions cannot be looked up; asking again", "span", s, "error", err)
 			}
 			a := answer{sought: s, regions: make([]region.Region, len(found))}
@@ -224,6 +232,9 @@ func (f *feed) step(d *delivery) error {
 			if f.entries, err = readRows(f.entries[:0], e.entries); err != nil {
 				return err
 			}
+			if err := f.cutKeys(); err != nil {
+				return err
+			}
 			f.tracker.StepRows(src, f.entries)
 			f.bytes += int64(len(e.entries))
 		case e.ts != 0:
@@ -285,6 +296,24 @@ func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
 		f.lent[i] = nil
 	}
 	f.lent = f.lent[:0]
+	return nil
+}
+
+// cutKeys takes the keyspace's prefix off what came.
+func (f *feed) cutKeys() (err error) {
+	k := &f.client.keyspace
+	if k.prefix == nil {
+		return nil
+	}
+	for i := range f.entries {
+		e := &f.entries[i]
+		if e.Type == region.Unknown || e.Type == region.Initialized {
+			continue // without a key
+		}
+		if e.Key, err = k.cut(e.Key); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
