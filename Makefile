@@ -30,7 +30,10 @@ help: ## list the targets
 
 .PHONY: playground
 playground: ## a recorded TiDB stream through Sluice into a database in this process, with a verdict
-	$(GO) run ./cmd/playground $(ARGS)
+	@mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/playground ./cmd/playground
+	@# The command itself gets Ctrl-C, ends in good order, and its status counts.
+	@exec $(CACHE)/playground $(ARGS)
 
 .PHONY: test
 test: mariadb ## all tests, then the race pass; installs what they need

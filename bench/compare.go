@@ -24,7 +24,8 @@ func compare(ctx context.Context, o options, out io.Writer) error {
 	if o.pairs < 1 || o.rows < 1 {
 		return fmt.Errorf("-pairs %d, -rows %d: must be positive", o.pairs, o.rows)
 	}
-	fmt.Fprintf(out, "%d rows of %d bytes, PREWRITE and COMMIT; upstream in a process of its own\n\n", o.rows, rowBytes)
+	fmt.Fprintf(out, "%d rows of %d bytes, PREWRITE and COMMIT; upstream in a process of its own.\n", o.rows, rowBytes)
+	fmt.Fprint(out, "bare: a client that throws the stream away; stream: the whole pipeline into a black hole.\n\n")
 	fmt.Fprintf(out, "%4s  %-6s %8s %8s %12s %12s %8s\n", "pair", "client", "wall s", "CPU s", "rows/s", "allocs/row", "MiB")
 	var walls, cpus []float64
 	for pair := range o.pairs {
@@ -59,7 +60,7 @@ func (o options) lags(ctx context.Context, out io.Writer) error {
 	if o.lagFor == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "\nlag of %s at recorded speed\n%10s  %-12s %10s %10s %10s\n", o.recording, "interval", "from", "p50", "p99", "max")
+	fmt.Fprintf(out, "\nlag of %s at recorded speed (hold: p50 ≤ interval + 100 ms, p99 ≤ 2 s)\n%10s  %-12s %10s %10s %10s\n", o.recording, "interval", "from", "p50", "p99", "max")
 	for _, interval := range []time.Duration{200 * time.Millisecond, time.Second} {
 		o.interval = interval
 		var l Lag

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,7 +46,10 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.StringVar(&o.pd, "pd", "", "for children: where PD is")
 	flags.Uint64Var(&o.start, "start", 0, "for children: start-ts")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return 2
 	}
 	var err error

@@ -78,6 +78,16 @@ func Of(err error) *Code {
 	return nil
 }
 
+// Explain is the text for a person who has to act: the error, what its code
+// means, and the remedy.
+func Explain(err error) string {
+	c := Of(err)
+	if c == nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v\n  meaning: %s\n  remedy:  %s", err, c.Meaning, c.Remedy)
+}
+
 // Fate is the class of err; an error without a code is retried.
 func Fate(err error) Class {
 	if c := Of(err); c != nil {

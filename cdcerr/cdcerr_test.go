@@ -50,3 +50,16 @@ func TestTableIsWhole(t *testing.T) {
 		seen[c.ID] = true
 	}
 }
+
+func TestExplainNamesTheRemedy(t *testing.T) {
+	err := fmt.Errorf("changefeed x: %w", cdcerr.CorruptRow.New("row 7"))
+	text := cdcerr.Explain(err)
+	for _, part := range []string{"changefeed x: [CDC:ErrDecodeRowToDatum] row 7", cdcerr.CorruptRow.Meaning, cdcerr.CorruptRow.Remedy} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q lacks %q", text, part)
+		}
+	}
+	if plain := cdcerr.Explain(errors.New("plain")); plain != "plain" {
+		t.Error(plain)
+	}
+}

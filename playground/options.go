@@ -64,7 +64,7 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 		return nil, err
 	}
 	if err := o.complete(f.Args(), speed); err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, cdcerr.Explain(err))
 		return nil, err
 	}
 	return o, nil

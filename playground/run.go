@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/verify"
 )
@@ -33,7 +34,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	status, err := play(ctx, o, stdout, stderr)
 	if err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, cdcerr.Explain(err))
 		return couldNotRun
 	}
 	return status
@@ -121,7 +122,7 @@ func (p *player) all(ctx context.Context, recordings []recording) int {
 			fmt.Fprintf(p.words, "%s: interrupted\n", r.name)
 			return couldNotRun
 		case err != nil:
-			fmt.Fprintf(p.words, "%s: could not run: %v\n", r.name, err)
+			fmt.Fprintf(p.words, "%s: could not run: %s\n", r.name, cdcerr.Explain(err))
 			status = couldNotRun
 		default:
 			p.report(r.name, v)
