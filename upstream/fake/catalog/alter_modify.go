@@ -155,7 +155,7 @@ func (a *alteration) rewritable(old, col *ColumnInfo) error {
 
 // kindOf is how much has to be done to turn one column into another.
 func (p *planner) kindOf(old, col *ColumnInfo) modifyKind {
-	return kindOf(old, col, p.session.has(mysql.ModeStrictTransTables) || p.session.has(mysql.ModeStrictAllTables))
+	return kindOf(old, col, p.strict())
 }
 
 func kindOf(old, col *ColumnInfo, strict bool) modifyKind {

@@ -125,9 +125,7 @@ func (b *columnBuilder) generatedAs(o *ast.ColumnOption) error {
 // flags sets those flags of a column that follow from its type.
 func (b *columnBuilder) flags() {
 	t := &b.col.Type
-	if t.has(mysql.NotNullFlag) && !b.hasDefault {
-		b.col.noDefault()
-	}
+	b.col.noDefault(b.hasDefault)
 	t.typeFlags()
 }
 
@@ -153,8 +151,8 @@ func (t *FieldType) typeFlags() {
 }
 
 // noDefault marks a NOT NULL column that has to be given in every INSERT.
-func (c *ColumnInfo) noDefault() {
-	if c.Type.has(mysql.NotNullFlag) && c.Default == nil && !c.Type.has(mysql.AutoIncrementFlag) {
+func (c *ColumnInfo) noDefault(given bool) {
+	if c.Type.has(mysql.NotNullFlag) && !given && !c.Type.has(mysql.AutoIncrementFlag) {
 		c.Type.add(mysql.NoDefaultValueFlag)
 	}
 }

@@ -215,7 +215,7 @@ func (t *TableInfo) flagColumns(c *ast.Constraint) {
 		switch c.Tp {
 		case ast.ConstraintPrimaryKey:
 			col.Type.add(mysql.PriKeyFlag | mysql.NotNullFlag)
-			col.noDefault()
+			col.noDefault(col.Default != nil)
 		case ast.ConstraintUniq, ast.ConstraintUniqIndex, ast.ConstraintUniqKey:
 			if len(c.Keys) == 1 {
 				col.Type.add(mysql.UniqueKeyFlag)
@@ -243,7 +243,11 @@ func (p *planner) constraint(t *TableInfo, db *DBInfo, c *ast.Constraint) error 
 			return refuse(errMultiplePriKey, "Multiple primary key defined")
 		}
 		single := t.integerKey(c.Keys)
-		if clustered := c.Option == nil || c.Option.PrimaryKeyTp != ast.PrimaryKeyTypeNonClustered; clustered {
+		tp := ast.PrimaryKeyTypeDefault
+		if c.Option != nil {
+			tp = c.Option.PrimaryKeyTp
+		}
+		if p.session.Clustered.covers(tp, single) {
 			t.PKIsHandle, t.IsCommonHandle = single, !single
 			if single {
 				return nil

@@ -94,6 +94,12 @@ func (b *columnBuilder) setDefault(e ast.ExprNode) error {
 		b.col.Default, b.col.DefaultBit = nil, nil
 		return nil
 	}
+	if t := &b.col.Type; t.isBlob() || t.Tp == mysql.TypeJSON {
+		if b.strict() || v.text != "" {
+			return refuse(1101, "BLOB/TEXT/JSON column '%s' can't have a default value", b.col.Name.O)
+		}
+		b.hasDefault = false // an empty one is kept, and is none
+	}
 	text, err := b.fit(&b.col.Type, v)
 	if err != nil {
 		return refuse(errBadDefault, "Invalid default value for '%s'", b.col.Name.O)

@@ -40,6 +40,11 @@ func (t *FieldType) isString() bool {
 	return false
 }
 
+// isBlob tells whether the type is one of BLOB and TEXT.
+func (t *FieldType) isBlob() bool {
+	return t.Tp == mysql.TypeTinyBlob || t.Tp == mysql.TypeBlob || t.Tp == mysql.TypeMediumBlob || t.Tp == mysql.TypeLongBlob
+}
+
 func (t *FieldType) isInteger() bool { return mysql.IsIntegerType(t.Tp) }
 
 // isTime tells whether the type is one of dates, or of dates with a time.
@@ -125,7 +130,7 @@ func (p *planner) checkLength(name string, t *FieldType) error {
 		if t.Flen <= limit {
 			return nil
 		}
-		if p.session.has(mysql.ModeStrictTransTables) || p.session.has(mysql.ModeStrictAllTables) {
+		if p.strict() {
 			return refuse(1074, "Column length too big for column '%s' (max = %d); use BLOB or TEXT instead", name, limit)
 		}
 		t.Tp = mysql.TypeBlob

@@ -14,6 +14,7 @@ const (
 	JobDone         JobState = 4
 	JobCancelled    JobState = 5
 	JobSynced       JobState = 6
+	JobCancelling   JobState = 7
 	JobQueueing     JobState = 8
 )
 

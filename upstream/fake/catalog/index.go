@@ -69,7 +69,7 @@ func (p *planner) index(t *TableInfo, s indexSpec, state State) (*IndexInfo, err
 
 func indexColumn(col *ColumnInfo, length int) (*IndexColumn, error) {
 	t := &col.Type
-	blob := t.Tp == mysql.TypeTinyBlob || t.Tp == mysql.TypeBlob || t.Tp == mysql.TypeMediumBlob || t.Tp == mysql.TypeLongBlob
+	blob := t.isBlob()
 	switch {
 	case t.Tp == mysql.TypeJSON && !t.Array:
 		return nil, refuse(3152, "JSON column '%s' cannot be used in key specification.", col.Name.O)

@@ -50,17 +50,6 @@ func (j *Job) Info() JobInfo { return j.info }
 // Ended tells whether the job has come to its end, good or bad.
 func (j *Job) Ended() bool { return j.ended }
 
-// Fail makes the job roll back from its next step on: its backfill met a
-// duplicate key, or a value that does not fit. Jobs that have nothing that
-// could be rolled back refuse.
-func (j *Job) Fail(code int, message string) error {
-	if j.ended || j.info.State != JobRunning && j.info.State != JobQueueing {
-		return fmt.Errorf("catalog: job %d cannot fail in state %d", j.info.ID, j.info.State)
-	}
-	j.failure = &JobError{Class: 8, Code: code, Message: message, RFCCode: fmt.Sprint("kv:", code)}
-	return nil
-}
-
 // Next is the job's next step, in a transaction of that start-ts: the caller
 // has to commit it. It returns nil once the job has ended.
 func (j *Job) Next(start tso.TS) (*Step, error) {
@@ -128,9 +117,12 @@ func (w *work) step() error {
 	if w.info.RealStartTS == 0 {
 		w.info.RealStartTS = w.start
 	}
-	w.info.State = JobRunning
-	if w.j.failure != nil {
-		w.info.State = JobRollingback
+	w.info.LastSchemaVersion = 0
+	if w.turn() {
+		return nil
+	}
+	if w.j.failure == nil {
+		w.info.State = JobRunning
 	}
 	if err := w.run(); err != nil {
 		return err

@@ -154,7 +154,10 @@ func (f *follower) step(id string, c commit) {
 		f.running[id] = j
 	}
 	if want.State == JobRollingback && j.failure == nil {
-		j.failure = want.Err
+		if err := j.Fail(want.Err.Code, want.Err.Message); err != nil {
+			f.fail(id, &want, "%v", err)
+			return
+		}
 	}
 	s, err := j.Next(tso.TS(c.start))
 	if err != nil {

@@ -136,9 +136,10 @@ func (w *work) undoMulti() error {
 			sub.State = JobCancelled
 			continue
 		}
-		if !w.info.failed() {
-			w.info.Err = w.j.failure
-			w.info.ErrCount++
+		w.reportFailure()
+		if sub.undone() {
+			sub.State = JobCancelled // has changed nothing so far
+			continue
 		}
 		return w.runSub(i, false)
 	}
@@ -146,7 +147,17 @@ func (w *work) undoMulti() error {
 	return nil
 }
 
-func (j *JobInfo) failed() bool { return j.Err != nil }
+// undone tells whether there is nothing to undo: the sub-job was only made
+// ready, or is one that changes nothing until all are.
+func (s *SubJob) undone() bool {
+	switch s.Type {
+	case ActionAddColumn, ActionAddIndex, ActionAddPrimaryKey, ActionAddForeignKey:
+		return false
+	case ActionModifyColumn:
+		return s.SchemaState == StateNone && s.SchemaVersion == 0
+	}
+	return true
+}
 
 // runSub does one step of one sub-job, as if it were a job of its own.
 func (w *work) runSub(n int, skip bool) error {

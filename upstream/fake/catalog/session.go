@@ -14,6 +14,28 @@ import (
 // DefaultSQLMode is the SQL mode that TiDB starts with.
 const DefaultSQLMode = 1436549152
 
+// Clustering is which primary keys become the keys of their rows, unless a
+// table says so itself.
+type Clustering uint8
+
+// The settings of tidb_enable_clustered_index.
+const (
+	ClusteredOn      Clustering = iota
+	ClusteredIntOnly            // keys of one integer column
+	ClusteredOff
+)
+
+// covers tells whether a primary key is clustered.
+func (c Clustering) covers(tp ast.PrimaryKeyType, integer bool) bool {
+	switch tp {
+	case ast.PrimaryKeyTypeClustered:
+		return true
+	case ast.PrimaryKeyTypeNonClustered:
+		return false
+	}
+	return c == ClusteredOn || c == ClusteredIntOnly && integer
+}
+
 // Session is what of a client's session decides how its DDL is read.
 type Session struct {
 	DB        string
@@ -23,6 +45,8 @@ type Session struct {
 	Zone      *time.Location
 	Now       time.Time // what current_timestamp is in a DEFAULT of ADD COLUMN
 
+	// Clustered is tidb_enable_clustered_index.
+	Clustered Clustering
 	// User is who views are defined by.
 	User UserIdentity
 	// BDRRole and CDCWriteSource are copied into jobs.
@@ -62,6 +86,11 @@ func parse(sql string, s Session) (stmts []ast.StmtNode, err error) {
 		return nil, fmt.Errorf("catalog: %w", err)
 	}
 	return stmts, nil
+}
+
+// strict tells whether a value that does not fit is an error.
+func (p *planner) strict() bool {
+	return p.session.has(mysql.ModeStrictTransTables) || p.session.has(mysql.ModeStrictAllTables)
 }
 
 // has tells whether a flag of the SQL mode is set.

@@ -168,6 +168,9 @@ func (w *work) reorganize(a *partitionArgs) error {
 		t.Partition = &PartitionInfo{Enable: true, Definitions: []PartitionDef{whole}, Num: 1}
 	}
 	p := t.Partition
+	if w.rollingback() {
+		return w.undoMove(t, a)
+	}
 	set := func(s State) {
 		p.DDLState = s
 		w.bump(w.renewed)
@@ -222,22 +225,24 @@ func (w *work) switchPartitions(p *PartitionInfo) {
 		p.Expr, p.DDLExpr = p.DDLExpr, p.Expr
 		p.Columns, p.DDLColumns = p.DDLColumns, p.Columns
 	} else {
-		gone := idsOf(p.Dropping)
-		var out []PartitionDef
-		placed := false
-		for _, d := range p.Definitions {
-			if !slices.Contains(gone, d.ID) {
-				out = append(out, d)
-				continue
-			}
-			if !placed {
-				out = append(out, cloneDefs(p.Adding)...)
-				placed = true
-			}
-		}
-		p.Definitions = out
+		p.Definitions = replaceDefs(p.Definitions, p.Dropping, p.Adding)
 	}
 	p.Num = uint64(len(p.Definitions))
+}
+
+// undoMove drops the new partitions again.
+func (w *work) undoMove(t *TableInfo, a *partitionArgs) error {
+	p := t.Partition
+	a.OldIDs = idsOf(p.Adding)
+	p.Adding, p.Dropping, p.OriginalOrder = nil, nil, nil
+	p.DDLState, p.DDLAction, p.NewTableID = StateNone, 0, 0
+	if ast.PartitionType(p.Type) == ast.PartitionTypeNone {
+		t.Partition = nil
+	}
+	w.bump(w.renewed)
+	w.update(w.info.SchemaID, t)
+	w.doneTable(StateNone, t)
+	return nil
 }
 
 // endMove drops the old partitions, and with a new way to cut the table its old id.
