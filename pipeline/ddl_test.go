@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func TestDDLIsABarrier(t *testing.T) {
 		w.sc.resolve(103)
 		w.want("checkpoint 103")
 		w.sc.resolve(120)
-		w.want("104 a:insert:1=1", "105 a:insert:1=2 b:insert:8=1", "105 DDL alter a", "105 DDL again", "checkpoint 105",
+		w.want("104 a:insert:1=1", "105 a:insert:1=2 b:insert:8=1", "checkpoint 104", "105 DDL alter a", "105 DDL again", "checkpoint 105",
 			"106 a2:insert:1=3 b:insert:8=2", "checkpoint 120")
 		if w.p.Progress().DDLs != 2 {
 			t.Fatal(w.p.Progress())
@@ -36,7 +37,7 @@ func TestDDLIsABarrier(t *testing.T) {
 }
 
 // While the downstream works on a DDL nothing above it is written, and the
-// checkpoint stays below.
+// checkpoint stands just below.
 func TestNothingPassesARunningDDL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := table(1, "a")
@@ -46,8 +47,8 @@ func TestNothingPassesARunningDDL(t *testing.T) {
 		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "slow", Tables: []event.TableChange{change(a, a)}})
 		w.sc.resolve(120)
 		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 110, 1, 2))
-		w.want("104 a:insert:1=1")
-		if c := w.p.Checkpoint(); c != 100 {
+		w.want("104 a:insert:1=1", "checkpoint 104")
+		if c := w.p.Checkpoint(); c != 104 {
 			t.Fatalf("checkpoint %d with the DDL at 105 running", c)
 		}
 		close(w.down.free)
@@ -63,9 +64,56 @@ func TestDDLAtTheStart(t *testing.T) {
 		w.up.send(1, 110)
 		w.want()
 		w.sc.resolve(110)
-		w.want("100 DDL create b")
-		w.up.send(2, 110, put(2, 101, 1, 1))
+		w.want("100 DDL create b", "checkpoint 100")
+		w.up.send(2, 110, put(2, 100, 7, 7), put(2, 101, 1, 1))
 		w.want("101 b:insert:1=1", "checkpoint 110")
+	})
+}
+
+// One that is resumed at the switch-ts of a DDL has carried it out already,
+// however far back its schema begins.
+func TestDDLAtTheCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := table(1, "a"), table(2, "b")
+		w := start(t, func(c *pipeline.Config) { c.Checkpoint = 105 }, a)
+		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "create b", Tables: []event.TableChange{change(nil, b)}})
+		w.sc.ddl(&event.DDL{SwitchTS: 106, Query: "drop b", Tables: []event.TableChange{change(b, nil)}})
+		w.settle()
+		if ids := w.up.ids(); len(ids) != 0 {
+			t.Fatalf("followed %v before the schema is known at the checkpoint", ids)
+		}
+		w.sc.resolve(110)
+		w.settle()
+		w.up.send(1, 110, put(1, 105, 1, 1), put(1, 106, 1, 2))
+		w.up.send(2, 110, put(2, 106, 3, 3))
+		w.want("106 a:insert:1=2 b:insert:3=3", "106 DDL drop b", "checkpoint 106", "checkpoint 110")
+		if w.up.from[1] != 105 || w.up.from[2] != 105 {
+			t.Fatal(w.up.from)
+		}
+	})
+}
+
+// A new changefeed that ended before the DDL at its start-ts was done begins
+// with it again, and still leaves out rows at the start-ts.
+func TestResumedBeforeTheFirstDDL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := table(2, "b")
+		create := &event.DDL{SwitchTS: 100, Query: "create b", Tables: []event.TableChange{change(nil, b)}}
+		w := start(t, nil, table(1, "a"))
+		w.down.failOn = "create b"
+		w.sc.ddl(create)
+		w.resolve(110)
+		if err := w.ended(); !errors.Is(err, errDown) {
+			t.Fatal(err)
+		}
+		at := w.p.Checkpoint()
+		w = start(t, func(c *pipeline.Config) { c.Checkpoint = at }, table(1, "a"))
+		w.sc.ddl(create)
+		w.sc.resolve(110)
+		w.up.send(1, 110, put(1, 100, 1, 1), put(1, 101, 1, 2))
+		w.want("100 DDL create b", "checkpoint 100")
+		w.up.send(2, 110)
+		w.want("101 a:insert:1=2", "checkpoint 110")
 	})
 }
 
@@ -79,7 +127,7 @@ func TestTruncate(t *testing.T) {
 		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 106, 2, 2)) // the second was written to the dropped id
 		w.up.send(3, 120)
 		w.sc.resolve(120)
-		w.want("104 a:insert:1=1", "105 DDL truncate a", "checkpoint 105")
+		w.want("104 a:insert:1=1", "checkpoint 104", "105 DDL truncate a", "checkpoint 105")
 		if ids := w.up.ids(); !slices.Equal(ids, []int64{2, 3}) || w.up.from[2] != 105 {
 			t.Fatalf("followed: %v, the new one from %d", ids, w.up.from[2])
 		}
@@ -93,7 +141,7 @@ func TestRecoveredTableIsFollowedFromTheDoneRow(t *testing.T) {
 		w := start(t, nil)
 		w.sc.ddl(&event.DDL{Action: 25, SwitchTS: 105, FinishedTS: 107, Query: "flashback", Tables: []event.TableChange{change(nil, table(4, "p", 41, 42))}})
 		w.sc.resolve(120)
-		w.want("105 DDL flashback", "checkpoint 105", "checkpoint 107")
+		w.want("checkpoint 104", "105 DDL flashback", "checkpoint 105", "checkpoint 107")
 		if w.up.from[41] != 107 || w.up.from[42] != 107 {
 			t.Fatal(w.up.from)
 		}
@@ -142,14 +190,14 @@ func TestIDsThatComeAndGo(t *testing.T) {
 		w.sc.resolve(120)
 		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 108, 2, 2))
 		w.up.send(2, 113, put(2, 113, 1, 7))
-		w.want("104 a:insert:1=1", "105 DDL drop a", "checkpoint 105", "110 DDL recover a", "checkpoint 110")
+		w.want("104 a:insert:1=1", "checkpoint 104", "105 DDL drop a", "checkpoint 105", "checkpoint 109", "110 DDL recover a", "checkpoint 110")
 		if w.up.from[1] != 110 {
 			t.Fatalf("followed anew from %d", w.up.from[1])
 		}
 		w.settle()
 		w.up.send(1, 130, put(1, 111, 3, 3))
 		w.up.send(2, 130, put(2, 113, 1, 7))
-		w.want("111 a:insert:3=3", "112 DDL create b", "checkpoint 112", "113 b:insert:1=7", "114 DDL drop b", "checkpoint 114", "checkpoint 120")
+		w.want("111 a:insert:3=3", "checkpoint 111", "112 DDL create b", "checkpoint 112", "113 b:insert:1=7", "checkpoint 113", "114 DDL drop b", "checkpoint 114", "checkpoint 120")
 		if ids := w.up.ids(); !slices.Equal(ids, []int64{1}) {
 			t.Fatal(ids)
 		}
@@ -167,7 +215,7 @@ func TestExchangePartition(t *testing.T) {
 		w.up.send(11, 120, put(11, 104, 1, 1), put(11, 106, 2, 2))
 		w.up.send(20, 120, put(20, 104, 3, 3), put(20, 106, 4, 4))
 		w.sc.resolve(120)
-		w.want("104 p:insert:1=1 n:insert:3=3", "105 DDL exchange", "checkpoint 105", "106 n:insert:2=2 p:insert:4=4", "checkpoint 120")
+		w.want("104 p:insert:1=1 n:insert:3=3", "checkpoint 104", "105 DDL exchange", "checkpoint 105", "106 n:insert:2=2 p:insert:4=4", "checkpoint 120")
 		if ids := w.up.ids(); !slices.Equal(ids, []int64{10, 11, 20}) {
 			t.Fatal(ids)
 		}
@@ -188,7 +236,7 @@ func TestRenames(t *testing.T) {
 		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "rename", Tables: []event.TableChange{change(a, table(1, "out.a"))}})
 		w.up.send(1, 120, put(1, 104, 1, 1), put(1, 106, 2, 2))
 		w.sc.resolve(120)
-		w.want("104 a:insert:1=1", "105 DDL rename", "checkpoint 105", "checkpoint 120")
+		w.want("104 a:insert:1=1", "checkpoint 104", "105 DDL rename", "checkpoint 105", "checkpoint 120")
 		if ids := w.up.ids(); len(ids) != 0 {
 			t.Fatalf("still followed: %v", ids)
 		}
@@ -208,7 +256,7 @@ func TestRenames(t *testing.T) {
 		w, _ := out(t)
 		w.sc.ddl(&event.DDL{SwitchTS: 105, Query: "rename", Tables: []event.TableChange{change(table(5, "out.x"), table(5, "out.y"))}})
 		w.resolve(120)
-		w.want("checkpoint 105", "checkpoint 120")
+		w.want("checkpoint 104", "checkpoint 105", "checkpoint 120")
 	})
 }
 
@@ -221,7 +269,7 @@ func TestTablesWithoutKey(t *testing.T) {
 		w.sc.ddl(&event.DDL{SwitchTS: 106, Query: "create k2", Tables: []event.TableChange{change(nil, keyless(table(4, "k2")))}})
 		w.sc.ddl(&event.DDL{SwitchTS: 107, Query: "alter k2", Tables: []event.TableChange{change(keyless(table(4, "k2")), keyless(table(4, "k2")))}})
 		w.resolve(120)
-		w.want("checkpoint 105", "checkpoint 106", "checkpoint 107", "checkpoint 120")
+		w.want("checkpoint 104", "checkpoint 105", "checkpoint 106", "checkpoint 107", "checkpoint 120")
 		if ids := w.up.ids(); !slices.Equal(ids, []int64{2}) {
 			t.Fatalf("followed %v", ids)
 		}

@@ -18,8 +18,11 @@
 //
 // The writer moves the checkpoint to a bound once everything at or below it is
 // downstream: rows and DDLs. It never goes back, and never passes the
-// resolved-ts (P3). Nothing above the gate is read, so nothing above it is
-// written (P5).
+// resolved-ts (P3). It goes to T − 1 before the DDLs at T run, and to T once all
+// of them are done: a changefeed that is resumed carries out the DDLs above its
+// checkpoint and none at or below it. A new one, whose checkpoint is start-ts − 1,
+// carries out those at its start-ts as well; its rows are those above. Nothing
+// above the gate is read, so nothing above it is written (P5).
 //
 // What no row event can be right about stops the pipeline with a code: a
 // rename into scope, a table that loses or gains its key (P8). Rows whose

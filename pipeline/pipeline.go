@@ -57,8 +57,13 @@ func (openGate) Moved() <-chan struct{} { return nil }
 // Config is one changefeed. Zero sizes and nil values stand for Default's.
 type Config struct {
 	Changefeed string
-	// StartTS is the checkpoint to go on from: rows above it, DDLs from it on.
+	// StartTS is where the changefeed was created to begin: rows above it, DDLs
+	// from it on.
 	StartTS tso.TS
+	// Checkpoint is where an earlier run ended, 0 for a changefeed that has never
+	// run, which is the same as StartTS − 1: rows and DDLs above it are due. A DDL
+	// at it was carried out and does not come again.
+	Checkpoint tso.TS
 	// TargetTS ends the changefeed once everything up to it is downstream; 0 never.
 	TargetTS tso.TS
 	Filter   *filter.Filter
@@ -123,16 +128,25 @@ func (c Config) orDefault() Config {
 	if c.Recorder == nil {
 		c.Recorder = NewRecorder(recorderLen)
 	}
+	if c.Checkpoint == 0 {
+		c.Checkpoint = c.StartTS.Prev()
+	}
 	return c
 }
+
+// SchemaStart is the start-ts of the schema's feed for this changefeed: it reads
+// its snapshot at the checkpoint, and the first DDL that it gives is above.
+func (c Config) SchemaStart() tso.TS { return c.orDefault().Checkpoint.Next() }
 
 // Validate names the first key that cannot be used.
 func (c *Config) Validate() error {
 	switch {
 	case c.StartTS == 0:
 		return cdcerr.InvalidArgument.New("StartTS: there is no changefeed from 0 on")
-	case c.TargetTS != 0 && c.TargetTS <= c.StartTS:
-		return cdcerr.InvalidArgument.New("TargetTS %d: not above StartTS %d", c.TargetTS, c.StartTS)
+	case c.Checkpoint != 0 && c.Checkpoint < c.StartTS.Prev():
+		return cdcerr.InvalidArgument.New("Checkpoint %d: further back than just below StartTS %d", c.Checkpoint, c.StartTS)
+	case c.TargetTS != 0 && c.TargetTS <= max(c.StartTS, c.Checkpoint):
+		return cdcerr.InvalidArgument.New("TargetTS %d: not above StartTS %d and Checkpoint %d", c.TargetTS, c.StartTS, c.Checkpoint)
 	case c.Filter == nil:
 		return cdcerr.InvalidArgument.New("Filter: missing")
 	case c.MemoryQuota < 0:
@@ -161,7 +175,7 @@ func New(cfg Config, up Upstream, schema Schema, s sink.Sink) *Pipeline {
 	return &Pipeline{
 		cfg: cfg, up: up, schema: schema, sink: s,
 		rows:     sorter.NewMemory(cfg.MemoryQuota),
-		progress: Progress{Checkpoint: cfg.StartTS, Resolved: cfg.StartTS},
+		progress: Progress{Checkpoint: cfg.Checkpoint, Resolved: cfg.Checkpoint},
 	}
 }
 
@@ -174,7 +188,7 @@ const queueLen = 4
 
 // Run replicates until ctx ends, a stage fails, or the target-ts is reached; then
 // it is nil. A pipeline runs once: to go on after an error, make a new one that
-// starts from Checkpoint.
+// whose Config.Checkpoint is Checkpoint.
 func (p *Pipeline) Run(ctx context.Context) error {
 	if err := p.cfg.Validate(); err != nil {
 		return fmt.Errorf("changefeed %s: %w", p.cfg.Changefeed, err)
@@ -190,7 +204,8 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	return nil
 }
 
-// Checkpoint is up to where everything is downstream.
+// Checkpoint is up to where everything is downstream, DDLs too. It begins just
+// below StartTS, where a DDL may be due.
 func (p *Pipeline) Checkpoint() tso.TS { return p.Progress().Checkpoint }
 
 // Resolved is up to where the pipeline has begun to read: all of it has arrived

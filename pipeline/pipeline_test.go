@@ -155,9 +155,10 @@ func TestSinkErrorsEndTheRun(t *testing.T) {
 		checkpoint tso.TS
 	}{
 		"103":            {[]string{"checkpoint 102"}, 102},
-		"DDL":            {[]string{"checkpoint 102", "103 a:insert:1=1"}, 102},
-		"checkpoint 105": {[]string{"checkpoint 102", "103 a:insert:1=1", "105 DDL alter"}, 102},
-		"107":            {[]string{"checkpoint 102", "103 a:insert:1=1", "105 DDL alter", "checkpoint 105"}, 105},
+		"DDL":            {[]string{"checkpoint 102", "103 a:insert:1=1", "checkpoint 104"}, 104},
+		"checkpoint 104": {[]string{"checkpoint 102", "103 a:insert:1=1"}, 102},
+		"checkpoint 105": {[]string{"checkpoint 102", "103 a:insert:1=1", "checkpoint 104", "105 DDL alter"}, 104},
+		"107":            {[]string{"checkpoint 102", "103 a:insert:1=1", "checkpoint 104", "105 DDL alter", "checkpoint 105"}, 105},
 	} {
 		bubble(on, t, func(t *testing.T) {
 			a := table(1, "a")
@@ -192,7 +193,7 @@ func TestCorruptRow(t *testing.T) {
 		if err := w.ended(); !cdcerr.CorruptRow.Is(err) || !strings.Contains(err.Error(), "test.a") {
 			t.Fatal(err)
 		}
-		if w.p.Checkpoint() != 100 {
+		if w.p.Checkpoint() != 99 {
 			t.Fatal(w.p.Checkpoint())
 		}
 	})
@@ -229,7 +230,7 @@ func TestCancelInTheMiddleOfAWrite(t *testing.T) {
 		if err := w.ended(); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if w.p.Checkpoint() != 100 {
+		if w.p.Checkpoint() != 99 {
 			t.Fatal(w.p.Checkpoint())
 		}
 	})
@@ -243,7 +244,7 @@ func TestTargetTS(t *testing.T) {
 		w.sc.ddl(&event.DDL{SwitchTS: 106, Query: "too late", Tables: []event.TableChange{change(a, a)}})
 		w.up.send(1, 120, put(1, 105, 1, 1), put(1, 106, 1, 2))
 		w.sc.resolve(120)
-		w.want("105 a:insert:1=1", "105 DDL alter", "checkpoint 105")
+		w.want("105 a:insert:1=1", "checkpoint 104", "105 DDL alter", "checkpoint 105")
 		if err := w.ended(); err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +298,7 @@ func TestHistoryTellsWhyTimestampsMoved(t *testing.T) {
 		}
 		w.settle()
 		w.resolve(120)
-		w.want("checkpoint 102", "105 DDL alter", "checkpoint 105", "checkpoint 120")
+		w.want("checkpoint 102", "checkpoint 104", "105 DDL alter", "checkpoint 105", "checkpoint 120")
 		var got []string
 		for _, m := range w.p.History() {
 			if m.Stage != tso.StageCheckpoint { // the writer's, side by side with the reader's
@@ -317,8 +318,10 @@ func TestHistoryTellsWhyTimestampsMoved(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for words, change := range map[string]func(*pipeline.Config){
-		"StartTS":     func(c *pipeline.Config) { c.StartTS = 0 },
-		"TargetTS":    func(c *pipeline.Config) { c.TargetTS = 100 },
+		"StartTS":    func(c *pipeline.Config) { c.StartTS = 0 },
+		"Checkpoint": func(c *pipeline.Config) { c.Checkpoint = 98 },
+		"TargetTS":   func(c *pipeline.Config) { c.TargetTS = 100 },
+		"TargetTS 105: not above StartTS 100 and Checkpoint 105": func(c *pipeline.Config) { c.Checkpoint, c.TargetTS = 105, 105 },
 		"Filter":      func(c *pipeline.Config) { c.Filter = nil },
 		"MemoryQuota": func(c *pipeline.Config) { c.MemoryQuota = -1 },
 		"BatchRows":   func(c *pipeline.Config) { c.BatchRows = -1 },

@@ -99,6 +99,8 @@ func (h *history) step(op, i int) {
 		d.Tables = []event.TableChange{change(t, nil)}
 	default:
 		after := *t
+		after.Columns = slices.Clone(t.Columns)
+		after.Columns[1].Name = fmt.Sprint("v", i)
 		h.tables[name] = &after
 		d.Tables = []event.TableChange{change(t, &after)}
 	}
@@ -149,7 +151,7 @@ func (h *history) deliver(w *world, steps []int) error {
 
 func (h *history) judge(got []string) error {
 	var lines []string
-	checkpoint, seen := 0, 0
+	checkpoint, seen, ddl := 0, 0, 0
 	for _, l := range got {
 		var ts int
 		if n, _ := fmt.Sscanf(l, "checkpoint %d", &ts); n == 1 {
@@ -161,6 +163,12 @@ func (h *history) judge(got []string) error {
 		}
 		if _, err := fmt.Sscan(l, &ts); err != nil || ts <= checkpoint {
 			return fmt.Errorf("%q after checkpoint %d", l, checkpoint)
+		}
+		if strings.Contains(l, "DDL") {
+			if checkpoint != ts-1 && ddl != ts {
+				return fmt.Errorf("%q with the checkpoint at %d", l, checkpoint)
+			}
+			ddl = ts
 		}
 		seen = ts
 		lines = append(lines, l)

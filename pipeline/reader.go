@@ -56,7 +56,7 @@ func newReader(p *Pipeline, in *ingest, queue chan<- item) *reader {
 	return &reader{
 		Pipeline: p, in: in, queue: queue,
 		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate},
-		last:    p.cfg.StartTS,
+		last:    max(p.cfg.StartTS, p.cfg.Checkpoint),
 		skipped: map[int64]bool{},
 		raws:    make([]*event.RawKV, rawsLen),
 		mounter: mount.New(),
@@ -94,10 +94,18 @@ func (r *reader) run(ctx context.Context) error {
 	return nil
 }
 
-// start follows the tables of the start-ts. DDLs at the start-ts are still to
-// come, so the tables are those just before.
+// start follows the tables of the checkpoint: DDLs up to there are in them,
+// those above are still to come.
 func (r *reader) start(ctx context.Context) error {
-	for _, t := range r.schema.Tables(r.last.Prev()) {
+	for r.schema.Resolved() < r.cfg.Checkpoint {
+		select {
+		case <-r.schema.Advanced():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r.schema.DDLs(r.cfg.Checkpoint) // of a feed that began further back: they are downstream
+	for _, t := range r.schema.Tables(r.cfg.Checkpoint) {
 		switch r.scope.Table(t) {
 		case filter.Wanted:
 			for _, id := range t.PhysicalIDs() {
@@ -158,6 +166,10 @@ func (r *reader) bound(ctx context.Context) (upper tso.TS, cause string, err err
 }
 
 // step reads (last, upper] and then carries out the DDLs at upper.
+//
+// The checkpoint goes to just below a DDL before the DDL runs. Whether a DDL was
+// done is not known after a lost answer; if it was, rows before it no longer fit
+// what is downstream, and must not come again.
 func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 	if upper > r.last {
 		r.cfg.Recorder.Record(tso.Move{Stage: tso.StageGlobal, From: r.last, To: upper, Cause: cause})
@@ -166,13 +178,13 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 			return r.fail(ctx, err)
 		}
 	}
+	if before := upper.Prev(); before > r.last && len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper {
+		if err := r.put(ctx, item{forget: upper, upto: before}); err != nil {
+			return err
+		}
+	}
 	for len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper {
 		if err := r.carryOut(ctx, &r.ddls[0]); err != nil {
-			if before := upper.Prev(); before > r.last { // whoever goes on from here meets the DDL first
-				if err := r.put(ctx, item{forget: upper, upto: before}); err != nil {
-					return err
-				}
-			}
 			return r.fail(ctx, err)
 		}
 		r.ddls[0] = planned{}

@@ -56,11 +56,8 @@ func (p *Pipeline) work(ctx context.Context, it item) error {
 // moveCheckpoint is called when everything at or below to is downstream.
 func (p *Pipeline) moveCheckpoint(ctx context.Context, to tso.TS) error {
 	from := p.Checkpoint()
-	if to == from {
-		return nil // DDLs at the start-ts
-	}
-	if to < from {
-		return cdcerr.Bug("the checkpoint would go back from %d to %d", from, to)
+	if to <= from {
+		return cdcerr.Bug("the checkpoint would go from %d to %d", from, to)
 	}
 	if err := p.sink.Checkpoint(ctx, to); err != nil {
 		return fmt.Errorf("checkpoint %d: %w", to, err)

@@ -63,17 +63,18 @@ func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg ups
 	return nil
 }
 
-// hold keeps upstream what a changefeed at this checkpoint reads: schemas are
-// read just below it.
-func (a *attached) hold(ctx context.Context, checkpoint tso.TS) error {
-	_, err := a.client.HoldGC(ctx, gcService(), gcTTL, checkpoint.Prev())
+// hold keeps upstream what a changefeed from start on reads: schemas are read
+// just below it.
+func (a *attached) hold(ctx context.Context, start tso.TS) error {
+	_, err := a.client.HoldGC(ctx, gcService(), gcTTL, start.Prev())
 	return err
 }
 
-// keep renews the hold until ctx ends.
+// keep renews the hold until ctx ends. A changefeed that goes on from a
+// checkpoint reads its schemas there, and rows above it.
 func (a *attached) keep(ctx context.Context, checkpoint func() tso.TS) error {
 	err := a.client.KeepGC(ctx, upstream.GCKeeper{Service: gcService(), TTL: gcTTL, Every: gcTTL / 10,
-		At: func() tso.TS { return checkpoint().Prev() }})
+		At: checkpoint})
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -50,6 +50,7 @@ func (s *Sink) run(ctx context.Context, d *event.DDL, script *script) error {
 			}
 		}
 	}
+	defer s.resetClock(ctx)
 	if err := s.setClock(ctx, d); err != nil {
 		return s.ddlError(d, "SET SESSION timestamp", err)
 	}
@@ -58,16 +59,24 @@ func (s *Sink) run(ctx context.Context, d *event.DDL, script *script) error {
 			return err
 		}
 	}
-	if err := s.session.exec(ctx, 0, "SET SESSION timestamp = DEFAULT"); err != nil && !isServerError(err) {
-		s.session.lose() // its clock stands still
-	}
 	return nil
+}
+
+// resetClock lets the session's clock go again, whatever came of the DDL. A
+// session of which that is not sure is given up; one that is lost has no clock.
+func (s *Sink) resetClock(ctx context.Context) {
+	if s.session.conn == nil {
+		return
+	}
+	if err := s.session.exec(ctx, 0, "SET SESSION timestamp = DEFAULT"); err != nil && !isServerError(err) {
+		s.session.lose()
+	}
 }
 
 // setClock makes the session's clock show the moment of the statement upstream,
 // for conversions and defaults that depend on it (a TIME becomes a DATETIME of
-// the day). A server that has no such
-// clock, or not for this user, goes by its own.
+// the day). A server that has no such clock, or not for this user, goes by its
+// own.
 func (s *Sink) setClock(ctx context.Context, d *event.DDL) error {
 	at := d.SwitchTS.Time()
 	err := s.session.exec(ctx, 0, fmt.Sprintf("SET SESSION timestamp = %d.%03d", at.Unix(), at.Nanosecond()/int(time.Millisecond)))
