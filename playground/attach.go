@@ -75,10 +75,12 @@ func (a *attached) hold(ctx context.Context, start tso.TS) error {
 func (a *attached) keep(ctx context.Context, checkpoint func() tso.TS) error {
 	err := a.client.KeepGC(ctx, upstream.GCKeeper{Service: gcService(), TTL: gcTTL, Every: gcTTL / 10,
 		At: checkpoint})
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // close lets the upstream go.

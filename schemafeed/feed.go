@@ -31,7 +31,8 @@ const waitingMax = 4096
 
 // Config says where a feed begins.
 type Config struct {
-	// StartTS is the changefeed's: rows and DDLs above StartTS − 1 count.
+	// StartTS is a new changefeed's start-ts, or the timestamp after the checkpoint
+	// of one that is resumed: the schema is read at StartTS − 1, DDLs above count.
 	StartTS tso.TS
 	// Record takes each move of the resolved-ts, one call at a time. It must not
 	// call the feed. nil: nobody wants them.

@@ -273,6 +273,35 @@ func TestDDLAgain(t *testing.T) {
 	w.want("select column_name from information_schema.columns where table_schema=database()", "x")
 }
 
+// The session goes on by the server's clock after a DDL, refused or not: rows
+// and later DDLs must not be dated by it.
+func TestClockGoesOnAfterADDL(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (x int)")
+	running := func() bool {
+		var same bool
+		conn, err := w.sink.session.use(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.QueryRowContext(t.Context(), "select abs(timestampdiff(second, now(), sysdate())) < 60").Scan(&same); err != nil {
+			t.Fatal(err)
+		}
+		return same
+	}
+	if !running() {
+		t.Error("the clock stands still after a DDL")
+	}
+	refused := &event.DDL{Action: 5, Query: "alter table t add unique (x)", Tables: []event.TableChange{{Before: tab, After: tab}}}
+	w.insert(tab, cells("1"), cells("1"))
+	if err := w.tryDDL(refused); !cdcerr.ExecDDLFailed.Is(err) {
+		t.Fatal(err)
+	}
+	if !running() {
+		t.Error("the clock stands still after a DDL that the server refused")
+	}
+}
+
 // A statement that the parser cannot read is an error with the statement in it.
 func TestUnreadableDDL(t *testing.T) {
 	tab := tableOf(t, "s", "create table t (a int)")
