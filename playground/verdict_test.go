@@ -40,10 +40,10 @@ func TestOneWrongChangeIsFound(t *testing.T) {
 			i := last(rows, true)
 			return slices.Delete(rows, i, i+1)
 		}, true, true},
-		"every commit-ts shifted": {"08_txn", shift, true, false},
+		"every commit-ts shifted":                       {"08_txn", shift, true, false},
 		"every commit-ts shifted, by a sampled history": {"workloads/onlinemodify", shift, true, false},
-		"every commit-ts shifted, without a history": {"workloads/bank", shift, true, false},
-		"nothing delivered": {"08_txn", func([]*event.Row) []*event.Row { return nil }, true, true},
+		"every commit-ts shifted, without a history":    {"workloads/bank", shift, true, false},
+		"nothing delivered":                             {"08_txn", func([]*event.Row) []*event.Row { return nil }, true, true},
 		"a row deleted that stands": {"01_types_int", func(rows []*event.Row) []*event.Row {
 			i := last(rows, false)
 			spoiled := *rows[i]
