@@ -64,6 +64,7 @@ type database struct {
 	db           *sql.DB
 	dropExisting bool
 	ours         []string // filled by this command's run before
+	touched      []string // filled or dropped by this command
 	own          bool     // the database in this process: nobody else's tables are in it
 	log          *slog.Logger
 }
@@ -119,18 +120,22 @@ func (d *database) claim(ctx context.Context, databases []string) error {
 			return err
 		case len(tables) == 0:
 			continue
-		case !within(tables, left[name]):
-			taken = append(taken, name)
 		}
+		taken = append(taken, strangers(name, tables, left[name])...)
 		drop = append(drop, name)
 	}
 	if len(taken) > 0 && !d.dropExisting {
-		return cdcerr.InvalidArgument.New("downstream %s: the recording writes to %s, where tables stand that the playground did not make; move them, or give --drop-existing to lose them",
-			d.cfg, strings.Join(taken, ", "))
+		return cdcerr.InvalidArgument.New("downstream %s: this run writes where tables stand that are not on the playground's record of its own (%s): %s; move them, or give --drop-existing to lose them",
+			d.cfg, leftTable, few(taken))
 	}
 	for _, name := range drop {
 		if err := d.drop(ctx, name); err != nil {
 			return err
+		}
+	}
+	for _, name := range slices.Concat(drop, databases) {
+		if !slices.Contains(d.touched, name) {
+			d.touched = append(d.touched, name)
 		}
 	}
 	d.ours = databases
@@ -201,8 +206,12 @@ func (d *database) end(ctx context.Context, j *verify.Judge, o outcome) (*verify
 	if err := d.db.QueryRowContext(ctx, "SELECT @@version, @@version_comment").Scan(&version, &comment); err != nil {
 		return nil, cdcerr.MySQLConnection.Wrap(err, "asking for the version downstream")
 	}
-	if mysql.Detect(version, comment).Kind != mysql.TiDB {
+	if kind := mysql.Detect(version, comment).Kind; kind != mysql.TiDB {
 		contents.Shows = shownInLatin1
+		contents.Lacks = map[event.Kind]string{event.TemporaryTable: mysql.FeatureTemporary}
+		if kind != mysql.MariaDB {
+			contents.Lacks[event.Sequence] = mysql.FeatureSequence
+		}
 	}
 	return j.EndOf(contents), nil
 }
