@@ -15,10 +15,12 @@ import (
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/blackhole"
+	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -60,7 +62,9 @@ func run(ctx context.Context, pd string, start tso.TS, out sink.Sink, tap func(u
 		}
 		pc := pipeline.Default()
 		pc.Changefeed, pc.StartTS, pc.Filter, pc.ForceReplicate, pc.Log = "bench", start, rules, true, slog.Default()
-		p := pipeline.New(pc, tapped{client, tap}, feed, out)
+		in := ingest.New(tapped{client, tap}, sorter.NewMemory(sorter.Default().MemoryQuota))
+		g.Go(func() error { return in.Run(ctx) })
+		p := pipeline.New(pc, in, feed, out)
 		g.Go(func() error { return feed.Run(ctx) })
 		g.Go(func() error { return p.Run(ctx) })
 		if err := watch(ctx, capture{client, p}); err != nil {

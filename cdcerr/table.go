@@ -40,6 +40,14 @@ var (
 	SnapshotLostByGC = &Code{"CDC:ErrSnapshotLostByGC", "the timestamp to read at is older than the GC safepoint",
 		"create the changefeed from a newer start-ts after copying the data anew", Terminal}
 
+	// Rows on disk.
+	DiskFull = &Code{"CDC:ErrDiskFull", "rows that wait have filled the place on disk that they may take",
+		"free space on the named device, raise the disk quota, or find the span or the sink that everything waits for; the rows are pulled again", Retry}
+	SorterIO = &Code{"CDC:ErrSorterIOError", "rows that wait on disk cannot be written or read",
+		"none: the rows are pulled again; if it goes on, check the named directory and its device", Retry}
+	DataDirInUse = &Code{"CDC:ErrDataDirInUse", "another process uses the data directory",
+		"stop the other process, or give each capture a data directory of its own", CaptureFatal}
+
 	// Decoding.
 	CorruptKey = &Code{"CDC:ErrInvalidRecordKey", "a row key cannot be decoded",
 		"compare the named key with TiKV (tikv-ctl); report the bug if TiKV holds it like that", Terminal}
@@ -88,6 +96,7 @@ func All() []*Code {
 		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
+		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,

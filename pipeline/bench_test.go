@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/sink/blackhole"
+	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -69,7 +70,9 @@ func flow(tb testing.TB, n int) (mallocs uint64) {
 	}
 	schema := newTables(wide())
 	schema.resolve(last)
-	p := pipeline.New(pipeline.Config{Changefeed: "bench", StartTS: 100, TargetTS: last, Filter: rules}, f, schema, hole)
+	in, end := ingested(f, sorter.NewMemory(512<<20))
+	defer end()
+	p := pipeline.New(pipeline.Config{Changefeed: "bench", StartTS: 100, TargetTS: last, Filter: rules}, in, schema, hole)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if b, ok := tb.(*testing.B); ok {

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -69,7 +70,7 @@ func (r *reader) follow(ctx context.Context, p *planned) error {
 		from = p.FinishedTS
 	}
 	for _, id := range p.Added {
-		if err := r.in.follow(ctx, id, from); err != nil {
+		if err := r.rows.Follow(ctx, span.OfTable(id), from); err != nil {
 			return err
 		}
 	}
@@ -90,7 +91,7 @@ func (r *reader) carryOut(ctx context.Context, p *planned) error {
 		r.skip(t)
 	}
 	for _, id := range p.Removed {
-		r.in.leave(id)
+		r.rows.Leave(span.OfTable(id))
 	}
 	if err := r.follow(ctx, p); err != nil {
 		return err

@@ -1,11 +1,12 @@
 // Package pipeline owns one changefeed's stages on one capture, from the
 // upstream's streams to the downstream's transactions.
 //
-//	                     Schema (DDLs, table versions, resolved-ts)   Gate
-//	                        │                                          │
-//	Upstream ─Subscribe─▶ ingest ─▶ sorter ─▶ reader ──────queue─────▶ writer ─▶ sink
-//	          one a table            rows in   mount, filter,  bounded  Write, DDL,
-//	                                 order     cut into batches         Checkpoint
+//	           Schema (DDLs, table versions, resolved-ts)   Gate
+//	              │                                          │
+//	ingest ───▶ reader ───────────queue─────────▶ writer ─▶ sink
+//	rows of all   mount, filter,  bounded         Write, DDL,
+//	spans in      cut into batches                Checkpoint
+//	order
 //
 // The reader goes from one bound to the next: the least of the spans'
 // resolved-ts, the schema's resolved-ts, the gate, the target-ts, and the
@@ -29,9 +30,11 @@
 // physical id no schema knows at their commit-ts are dropped and counted: TiDB
 // fills new partitions with such rows before they are anybody's.
 //
-// Memory: the sorter's quota bounds what waits for the reader and for the
-// writer, who forgets rows as they are written; the queue holds views of it.
+// Memory: the quota of the capture's sorter bounds what waits for the reader and
+// for the writer, who forgets rows as they are written; the queue holds views of
+// it.
 //
-// Goroutines, all in one errgroup whose end is Run's: the reader, the writer,
-// and one for each subscription. Everything wakes by event; there is no timer.
+// Goroutines, all in one errgroup whose end is Run's: the reader, the writer, and
+// one that waits for a subscription to fail. Everything wakes by event; there is
+// no timer.
 package pipeline

@@ -13,16 +13,10 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/sink"
-	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
-	"github.com/sluice-cdc/sluice/upstream"
 )
-
-// Upstream gives the changes of a span; *upstream.Client is one.
-type Upstream interface {
-	Subscribe(ctx context.Context, s upstream.Subscription, out func(upstream.Batch) error) error
-}
 
 // Schema gives the tables and the DDLs; *schemafeed.Feed is one.
 type Schema interface {
@@ -72,8 +66,6 @@ type Config struct {
 	// FilterLoop leaves out rows that another changefeed wrote upstream.
 	FilterLoop bool
 
-	// MemoryQuota bounds the rows between upstream and sink, in bytes.
-	MemoryQuota int64
 	// BatchRows and BatchBytes (raw and mounted) end a batch at the next transaction.
 	BatchRows  int
 	BatchBytes int64
@@ -90,7 +82,6 @@ type Config struct {
 // Default is a changefeed of every table, without start.
 func Default() Config {
 	return Config{
-		MemoryQuota: 512 << 20,
 		// A batch is what the sink gets at once. 2,048 rows of 200 bytes are a few
 		// milliseconds of work for any sink, far more than what a hand-over costs.
 		BatchRows:  2048,
@@ -104,9 +95,6 @@ func Default() Config {
 
 func (c Config) orDefault() Config {
 	d := Default()
-	if c.MemoryQuota == 0 {
-		c.MemoryQuota = d.MemoryQuota
-	}
 	if c.BatchRows == 0 {
 		c.BatchRows = d.BatchRows
 	}
@@ -149,8 +137,6 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("TargetTS %d: not above StartTS %d and Checkpoint %d", c.TargetTS, c.StartTS, c.Checkpoint)
 	case c.Filter == nil:
 		return cdcerr.InvalidArgument.New("Filter: missing")
-	case c.MemoryQuota < 0:
-		return cdcerr.InvalidArgument.New("MemoryQuota %d: must be positive", c.MemoryQuota)
 	case c.BatchRows < 0 || c.BatchBytes < 0:
 		return cdcerr.InvalidArgument.New("BatchRows %d, BatchBytes %d: must be positive", c.BatchRows, c.BatchBytes)
 	}
@@ -160,21 +146,21 @@ func (c *Config) Validate() error {
 // Pipeline is one changefeed on one capture.
 type Pipeline struct {
 	cfg    Config
-	up     Upstream
 	schema Schema
 	sink   sink.Sink
-	rows   sorter.Sorter
+	rows   *ingest.Reader
 
 	mu       sync.Mutex
 	progress Progress // guarded by mu
 }
 
-// New makes a pipeline. The sink stays its caller's to close.
-func New(cfg Config, up Upstream, schema Schema, s sink.Sink) *Pipeline {
+// New makes a pipeline that reads the capture's subscriptions. The sink stays
+// its caller's to close. Run has to be called, since it gives up what New takes.
+func New(cfg Config, in *ingest.Ingest, schema Schema, s sink.Sink) *Pipeline {
 	cfg = cfg.orDefault()
 	return &Pipeline{
-		cfg: cfg, up: up, schema: schema, sink: s,
-		rows:     sorter.NewMemory(cfg.MemoryQuota),
+		cfg: cfg, schema: schema, sink: s,
+		rows:     in.NewReader(ingest.ReaderConfig{FilterLoop: cfg.FilterLoop, Record: cfg.Recorder.Record}),
 		progress: Progress{Checkpoint: cfg.Checkpoint, Resolved: cfg.Checkpoint},
 	}
 }
@@ -190,14 +176,22 @@ const queueLen = 4
 // it is nil. A pipeline runs once: to go on after an error, make a new one that
 // whose Config.Checkpoint is Checkpoint.
 func (p *Pipeline) Run(ctx context.Context) error {
+	defer p.rows.Close()
 	if err := p.cfg.Validate(); err != nil {
 		return fmt.Errorf("changefeed %s: %w", p.cfg.Changefeed, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	queue := make(chan item, queueLen)
-	in := &ingest{up: p.up, rows: p.rows, filterLoop: p.cfg.FilterLoop, recorder: p.cfg.Recorder, group: g, open: map[int64]*subscription{}}
-	g.Go(func() error { return newReader(p, in, queue).run(ctx) })
+	g.Go(func() error { return newReader(p, queue).run(ctx) })
 	g.Go(func() error { return p.write(ctx, queue) })
+	g.Go(func() error {
+		select {
+		case <-p.rows.Failed():
+			return p.rows.Err()
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	if err := g.Wait(); !errors.Is(err, errTarget) {
 		return fmt.Errorf("changefeed %s: %w", p.cfg.Changefeed, err)
 	}
@@ -222,7 +216,6 @@ type Progress struct {
 	Checkpoint tso.TS
 	Resolved   tso.TS
 	Lag        time.Duration // from Checkpoint to now
-	Memory     int64         // bytes of rows held
 }
 
 // Progress is a snapshot.
@@ -231,7 +224,6 @@ func (p *Pipeline) Progress() Progress {
 	out := p.progress
 	p.mu.Unlock()
 	out.Lag = p.cfg.Now().Sub(out.Checkpoint.Time())
-	out.Memory = p.rows.Used()
 	return out
 }
 

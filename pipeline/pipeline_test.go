@@ -31,8 +31,8 @@ func TestRowsOfAllTablesComeInCommitOrder(t *testing.T) {
 		w.want("103 a:insert:1=1", "105 b:insert:5=5", "107 a:insert:2=2 b:insert:1=3", "checkpoint 109")
 		w.resolve(200)
 		w.want("120 a:insert:9=9", "checkpoint 200")
-		if got := w.p.Progress(); got.Rows != 5 || got.Txns != 4 || got.Checkpoint != 200 || got.Resolved != 200 || got.Memory != 0 {
-			t.Fatalf("%+v", got)
+		if got := w.p.Progress(); got.Rows != 5 || got.Txns != 4 || got.Checkpoint != 200 || got.Resolved != 200 || w.memory() != 0 {
+			t.Fatalf("%+v, %d bytes held", got, w.memory())
 		}
 		if w.sc.forgotten != 200 {
 			t.Fatalf("the schema may forget up to %d", w.sc.forgotten)
@@ -70,7 +70,7 @@ func TestRowsOfUnknownIDsAreCounted(t *testing.T) {
 // A transaction is never split, whatever the batch size and the quota say.
 func TestTransactionLargerThanEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, func(c *pipeline.Config) { c.MemoryQuota, c.BatchRows, c.BatchBytes = 1000, 10, 500 }, table(1, "a"))
+		w := startWith(t, 1000, func(c *pipeline.Config) { c.BatchRows, c.BatchBytes = 10, 500 }, table(1, "a"))
 		var big []event.RawKV
 		for i := range 500 {
 			big = append(big, put(1, 105, int64(i), byte(i%100)))
@@ -128,7 +128,7 @@ func TestBatchesAreBounded(t *testing.T) {
 // as it writes.
 func TestSlowSinkHoldsTheUpstreamBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, func(c *pipeline.Config) { c.MemoryQuota, c.BatchRows = 5000, 2 }, table(1, "a"))
+		w := startWith(t, 5000, func(c *pipeline.Config) { c.BatchRows = 2 }, table(1, "a"))
 		w.down.free = make(chan struct{})
 		w.down.blockOn = "a:insert"
 		const n = 300
@@ -138,13 +138,13 @@ func TestSlowSinkHoldsTheUpstreamBack(t *testing.T) {
 			w.up.send(1, 101+i, put(1, 101+i, int64(i), 1))
 		}
 		w.settle()
-		if m := w.p.Progress().Memory; m < 4000 || m > 6000 {
+		if m := w.memory(); m < 4000 || m > 6000 {
 			t.Fatalf("%d bytes held at a quota of 5000", m)
 		}
 		close(w.down.free)
 		w.settle()
-		if got := w.p.Progress(); got.Rows != n || got.Checkpoint != 100+n || got.Memory != 0 {
-			t.Fatalf("%+v", got)
+		if got := w.p.Progress(); got.Rows != n || got.Checkpoint != 100+n || w.memory() != 0 {
+			t.Fatalf("%+v, %d bytes held", got, w.memory())
 		}
 	})
 }
@@ -322,9 +322,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"Checkpoint": func(c *pipeline.Config) { c.Checkpoint = 98 },
 		"TargetTS":   func(c *pipeline.Config) { c.TargetTS = 100 },
 		"TargetTS 105: not above StartTS 100 and Checkpoint 105": func(c *pipeline.Config) { c.Checkpoint, c.TargetTS = 105, 105 },
-		"Filter":      func(c *pipeline.Config) { c.Filter = nil },
-		"MemoryQuota": func(c *pipeline.Config) { c.MemoryQuota = -1 },
-		"BatchRows":   func(c *pipeline.Config) { c.BatchRows = -1 },
+		"Filter":    func(c *pipeline.Config) { c.Filter = nil },
+		"BatchRows": func(c *pipeline.Config) { c.BatchRows = -1 },
 	} {
 		bubble(words, t, func(t *testing.T) {
 			w := start(t, change)

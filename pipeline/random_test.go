@@ -45,14 +45,14 @@ func TestRandomHistories(t *testing.T) {
 		deliver := rapid.SliceOfN(rapid.IntRange(0, 100), 10, 10).Draw(rt, "deliver")
 		var wrong error
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, func(c *pipeline.Config) { c.BatchRows, c.MemoryQuota = size, 2000 }, first...)
+			w := startWith(t, 2000, func(c *pipeline.Config) { c.BatchRows = size }, first...)
 			for _, d := range h.ddls {
 				w.sc.ddl(d)
 			}
 			if wrong = h.deliver(w, deliver); wrong == nil {
 				wrong = h.judge(w.down.take())
 			}
-			if m := w.p.Progress().Memory; wrong == nil && m != 0 {
+			if m := w.memory(); wrong == nil && m != 0 {
 				wrong = fmt.Errorf("%d bytes held with nothing left", m)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -27,7 +28,6 @@ type item struct {
 // reader turns what has arrived into items, in commit order.
 type reader struct {
 	*Pipeline
-	in    *ingest
 	scope filter.Scope
 	queue chan<- item
 
@@ -52,9 +52,9 @@ type reader struct {
 // call nothing, few enough to stay in the processor's cache.
 const rawsLen = 256
 
-func newReader(p *Pipeline, in *ingest, queue chan<- item) *reader {
+func newReader(p *Pipeline, queue chan<- item) *reader {
 	return &reader{
-		Pipeline: p, in: in, queue: queue,
+		Pipeline: p, queue: queue,
 		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate},
 		last:    max(p.cfg.StartTS, p.cfg.Checkpoint),
 		skipped: map[int64]bool{},
@@ -109,7 +109,7 @@ func (r *reader) start(ctx context.Context) error {
 		switch r.scope.Table(t) {
 		case filter.Wanted:
 			for _, id := range t.PhysicalIDs() {
-				if err := r.in.follow(ctx, id, r.last); err != nil {
+				if err := r.rows.Follow(ctx, span.OfTable(id), r.last); err != nil {
 					return err
 				}
 			}

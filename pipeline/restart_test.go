@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -161,12 +162,14 @@ func TestRestartsLoseNothing(t *testing.T) {
 		h, first := draw(rt)
 		fails := rapid.SliceOfN(rapid.Custom(drawFailure), 0, 6).Draw(rt, "fails")
 		cfg := pipeline.Config{Changefeed: "test", StartTS: 100, TargetTS: h.now + 5, Filter: rules,
-			BatchRows: rapid.IntRange(1, 4).Draw(rt, "batch"), MemoryQuota: 3000}
+			BatchRows: rapid.IntRange(1, 4).Draw(rt, "batch")}
 		up := past{rows: h.rows, end: h.now + 10, piece: rapid.IntRange(1, 5).Draw(rt, "piece")}
 		early := rapid.Bool().Draw(rt, "schema from the beginning")
 		down, lost := newDatabase(first...), map[tso.TS]int{}
 		var wrong error
 		synctest.Test(t, func(*testing.T) {
+			in, end := ingested(up, sorter.NewMemory(3000))
+			defer end()
 			for run := 0; wrong == nil; run++ {
 				out := &frail{database: down}
 				if run < len(fails) {
@@ -180,7 +183,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 					schema.DDLs(cfg.SchemaStart().Prev())
 				}
 				schema.resolve(up.end)
-				p := pipeline.New(cfg, up, schema, out)
+				p := pipeline.New(cfg, in, schema, out)
 				err := p.Run(context.Background())
 				wrong = h.judgeRun(max(cfg.Checkpoint, 99), p.Checkpoint(), err, out.take())
 				if err == nil {

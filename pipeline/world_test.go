@@ -17,8 +17,10 @@ import (
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
@@ -33,6 +35,7 @@ type world struct {
 	up   *source
 	sc   *tables
 	down *downstream
+	rows *sorter.Sorter
 	p    *pipeline.Pipeline
 	logs *bytes.Buffer
 	stop context.CancelFunc
@@ -43,12 +46,18 @@ type world struct {
 // start runs a pipeline from ts 100 over the tables. Configure may change it.
 func start(t *testing.T, configure func(*pipeline.Config), at ...*event.Table) *world {
 	t.Helper()
+	return startWith(t, 1<<30, configure, at...)
+}
+
+// startWith does that with a memory quota in bytes.
+func startWith(t *testing.T, quota int64, configure func(*pipeline.Config), at ...*event.Table) *world {
+	t.Helper()
 	rules, err := filter.New(filter.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{
-		T: t, up: newSource(), sc: newTables(at...), down: &downstream{}, logs: &bytes.Buffer{}, done: make(chan struct{}),
+		T: t, up: newSource(), sc: newTables(at...), down: &downstream{}, rows: sorter.NewMemory(quota), logs: &bytes.Buffer{}, done: make(chan struct{}),
 	}
 	cfg := pipeline.Default()
 	cfg.Changefeed, cfg.StartTS, cfg.Filter = "test", 100, rules
@@ -56,9 +65,10 @@ func start(t *testing.T, configure func(*pipeline.Config), at ...*event.Table) *
 	if configure != nil {
 		configure(&cfg)
 	}
+	in, end := ingested(w.up, w.rows)
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	w.p = pipeline.New(cfg, w.up, w.sc, w.down)
+	w.p = pipeline.New(cfg, in, w.sc, w.down)
 	go func() {
 		defer close(w.done)
 		w.err = w.p.Run(ctx)
@@ -66,10 +76,29 @@ func start(t *testing.T, configure func(*pipeline.Config), at ...*event.Table) *
 	t.Cleanup(func() {
 		stop()
 		<-w.done
+		end()
 	})
 	synctest.Wait()
 	return w
 }
+
+// ingested runs an ingest until end is called.
+func ingested(up ingest.Upstream, rows *sorter.Sorter) (in *ingest.Ingest, end func()) {
+	in = ingest.New(up, rows)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = in.Run(ctx) // ends with ctx only
+	}()
+	return in, func() {
+		stop()
+		<-done
+	}
+}
+
+// memory is what the rows take that are held.
+func (w *world) memory() int64 { return w.rows.Used().Memory }
 
 // rules is a configuration with filter rules.
 func rules(t *testing.T, r ...string) func(*pipeline.Config) {

@@ -10,8 +10,9 @@ import (
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
-	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/schemafeed"
+	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -24,11 +25,11 @@ const gcTTL = 10 * time.Minute
 // and which of them are wanted.
 type attached struct {
 	client *upstream.Client
+	ingest *ingest.Ingest
 	feed   *schemafeed.Feed
 	tables *filter.Filter
 	start  tso.TS
-	stood  []*event.Database // those with wanted tables, or room for them, just before the start
-	before []*event.Table    // the wanted ones just before the start
+	before []*event.Table // the wanted ones just before the start
 }
 
 // attach opens the upstream and reads its schema at the start-ts, 0 standing for
@@ -43,6 +44,8 @@ func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg ups
 		return err
 	}
 	services.Go(func() error { return a.client.Run(ctx) })
+	a.ingest = ingest.New(a.client, sorter.NewMemory(sorter.Default().MemoryQuota))
+	services.Go(func() error { return a.ingest.Run(ctx) })
 	if a.start = start; start == 0 {
 		if a.start, err = a.client.TS(ctx); err != nil {
 			return err
@@ -57,40 +60,12 @@ func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg ups
 		return err
 	}
 	services.Go(func() error { return a.feed.Run(ctx) })
-	if err := a.databases(ctx); err != nil {
-		return err
-	}
 	for _, t := range a.feed.Tables(a.start.Prev()) {
 		if a.tables.Table(t.Schema, t.Name) {
 			a.before = append(a.before, t)
 		}
 	}
 	return nil
-}
-
-// databases reads which databases stood just before the start.
-func (a *attached) databases(ctx context.Context) error {
-	from, end := schema.DatabasesRange()
-	return a.client.Scan(ctx, from, end, a.start.Prev(), func(key, value []byte) error {
-		if k, ok := schema.ParseMetaKey(key); !ok || k.TableID != 0 {
-			return nil
-		}
-		db, err := schema.ParseDBInfo(value)
-		if err != nil || !a.tables.Schema(db.Name.O) {
-			return err
-		}
-		a.stood = append(a.stood, &event.Database{ID: db.ID, Name: db.Name.O, Charset: db.Charset, Collation: db.Collate})
-		return nil
-	})
-}
-
-// names are the databases' names.
-func (a *attached) names() []string {
-	var out []string
-	for _, db := range a.stood {
-		out = append(out, db.Name)
-	}
-	return out
 }
 
 // hold keeps upstream what a changefeed from start on reads: schemas are read

@@ -58,11 +58,8 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 	if err = a.attach(ctx, services, cfg, c.recording.StartTS, nil); err != nil {
 		return nil, err
 	}
-	judge = verify.NewJudge(verify.Config{
-		StartTS: a.start, Databases: a.names(), Tables: a.before,
-		Expected: c.outcome.expected, History: c.outcome.history, Stream: c.outcome.stream,
-	})
-	sink, err := c.target.open(ctx, &a)
+	judge = verify.NewJudge(verify.Config{StartTS: a.start, Tables: a.before, Expected: c.outcome.expected, History: c.outcome.history})
+	sink, err := c.target.open(ctx, a.client, a.start, a.before)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +68,7 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 
 	changefeed := pipeline.New(pipeline.Config{
 		Changefeed: "playground", StartTS: a.start, TargetTS: c.recording.EndTS, Filter: a.tables, ForceReplicate: true, Log: c.log,
-	}, a.client, a.feed, watched)
+	}, a.ingest, a.feed, watched)
 	if c.progress != nil {
 		services.Go(func() error {
 			now := func() (tso.TS, error) { return cluster.TS(), nil }

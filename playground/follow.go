@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,23 +52,33 @@ func (p *player) follow(ctx context.Context) (err error) {
 	fmt.Fprintf(p.words, "Following cluster %d from %s on (%d): %s.\n", a.client.ClusterID(),
 		a.start.Time().Format(time.RFC3339), a.start, tableCount(len(a.before)))
 
-	if err = p.target.claim(ctx, a.names()); err != nil {
+	if err = p.target.claim(ctx, databasesOf(&a)); err != nil {
 		return err
 	}
-	into, err := p.target.open(ctx, &a)
+	into, err := p.target.open(ctx, a.client, a.start, a.before)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, into.Close()) }()
 	changefeed := pipeline.New(pipeline.Config{
 		Changefeed: "playground", StartTS: a.start, Filter: a.tables, ForceReplicate: true, Log: p.log,
-	}, a.client, a.feed, into)
+	}, a.ingest, a.feed, into)
 	services.Go(func() error { return a.keep(ctx, changefeed.Checkpoint) })
 	services.Go(func() error {
 		now := func() (tso.TS, error) { return a.client.TS(ctx) }
 		return p.watch(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
 	})
 	return changefeed.Run(ctx)
+}
+
+// databasesOf are those that hold wanted tables at the start.
+func databasesOf(a *attached) []string {
+	var out []string
+	for _, t := range a.before {
+		out = append(out, t.Schema)
+	}
+	slices.SortFunc(out, strings.Compare)
+	return slices.Compact(out)
 }
 
 func tableCount(n int) string {

@@ -12,40 +12,55 @@ import (
 // forgotten is freed chunk by chunk.
 const chunkLen = 1024
 
-// chunk is rows in order, never changed: a reader may hold it while it is forgotten.
+// chunk is rows in order. The entries are never changed: a reader may hold them
+// while they are forgotten.
 type chunk struct {
-	entries []entry
+	entries []entry // without what was forgotten at their head
 	bytes   int64
+	epoch   uint64 // of the oldest row, or an older one
 }
 
 // cut copies sorted entries into chunks.
-func cut(sorted []entry) (out []chunk, size int64) {
+func cut(sorted []entry, epoch uint64) (out []*chunk) {
 	for part := range slices.Chunk(sorted, chunkLen) {
-		c := chunk{entries: slices.Clone(part)}
+		c := &chunk{entries: slices.Clone(part), epoch: epoch}
 		for _, e := range part {
 			c.bytes += cost(e.row)
 		}
-		size += c.bytes
 		out = append(out, c)
 	}
-	return out, size
+	return out
 }
 
-// closed is a span's rows at or below its resolved-ts: chunks in order, the first
-// without what was forgotten of it.
-type closed struct{ chunks []chunk }
+// closed is a span's rows in memory at or below its resolved-ts: chunks in order.
+type closed struct{ chunks []*chunk }
 
-func (z *closed) empty() bool { return len(z.chunks) == 0 }
+// last is the greatest commit-ts held, zero where there is none.
+func (z *closed) last() tso.TS {
+	if len(z.chunks) == 0 {
+		return 0
+	}
+	return last(z.chunks[len(z.chunks)-1].entries).commit
+}
 
-// first is the least commit-ts held.
-func (z *closed) first() tso.TS { return z.chunks[0].entries[0].commit }
+// next is the least commit-ts above ts that is held, tso.Max where there is none.
+func (z *closed) next(ts tso.TS) tso.TS {
+	for _, c := range z.chunks[z.from(ts):] {
+		return c.entries[after(c.entries, ts)].commit
+	}
+	return tso.Max
+}
+
+// from is the index of the first chunk that holds something above ts.
+func (z *closed) from(ts tso.TS) int {
+	return sort.Search(len(z.chunks), func(i int) bool { return last(z.chunks[i].entries).commit > ts })
+}
 
 // forget drops rows at or below upto and says what they cost.
 func (z *closed) forget(upto tso.TS) (freed int64) {
-	whole := 0
-	for whole < len(z.chunks) && last(z.chunks[whole].entries).commit <= upto {
-		freed += z.chunks[whole].bytes
-		whole++
+	whole := z.from(upto)
+	for _, c := range z.chunks[:whole] {
+		freed += c.bytes
 	}
 	clear(z.chunks[:whole])
 	z.chunks = z.chunks[whole:]
@@ -53,7 +68,7 @@ func (z *closed) forget(upto tso.TS) (freed int64) {
 		z.chunks = nil
 		return freed
 	}
-	head := &z.chunks[0]
+	head := z.chunks[0]
 	n := after(head.entries, upto)
 	for _, e := range head.entries[:n] {
 		head.bytes -= cost(e.row)
@@ -63,11 +78,22 @@ func (z *closed) forget(upto tso.TS) (freed int64) {
 	return freed
 }
 
+// remove drops whole chunks, those that are still there, and says what they cost.
+func (z *closed) remove(gone map[*chunk]struct{}) (freed int64) {
+	z.chunks = slices.DeleteFunc(z.chunks, func(c *chunk) bool {
+		_, found := gone[c]
+		if found {
+			freed += c.bytes
+		}
+		return found
+	})
+	return freed
+}
+
 // between appends a cursor over the rows in (lower, upper], if there are any.
 func (z *closed) between(parts []cursor, lower, upper tso.TS) []cursor {
-	from := sort.Search(len(z.chunks), func(i int) bool { return last(z.chunks[i].entries).commit > lower })
 	var c cursor
-	for _, chunk := range z.chunks[from:] {
+	for _, chunk := range z.chunks[z.from(lower):] {
 		part := chunk.entries[after(chunk.entries, lower):]
 		part = part[:after(part, upper)]
 		if len(part) == 0 {
@@ -84,10 +110,12 @@ func (z *closed) between(parts []cursor, lower, upper tso.TS) []cursor {
 
 // holds tells whether the very row is there.
 func (z *closed) holds(r *event.RawKV) bool {
-	want := entry{r.CommitTS, r.StartTS, r}
-	for _, c := range z.chunks {
-		if _, found := slices.BinarySearchFunc(c.entries, want, entry.compare); found {
+	for _, c := range z.chunks[z.from(r.CommitTS.Prev()):] {
+		if _, found := slices.BinarySearchFunc(c.entries, entryOf(r), entry.compare); found {
 			return true
+		}
+		if c.entries[0].commit > r.CommitTS {
+			break
 		}
 	}
 	return false

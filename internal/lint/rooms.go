@@ -29,6 +29,7 @@ var rooms = []Room{
 	{"upstream/fake/catalog", Pure, "DDL as TiDB carries it out: from SQL text to the steps of its jobs", []string{"event", "span", "tso", "upstream/fake/encode"}},
 	{"upstream/fake/live", Shell, "transactions on the fake cluster, the way TiDB's client does them", wordsAnd("upstream/fake", "upstream/fake/topology")},
 	{"sorter", Shell, "rows of many spans from their arrival, in any order, to their reading in one", wordsAnd()},
+	{"ingest", Shell, "one subscription a span on a capture, shared by all changefeeds that read it", wordsAnd("sorter", "upstream")},
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
 	{"filter", Pure, "which tables and which DDLs are wanted", wordsAnd()},
@@ -37,11 +38,11 @@ var rooms = []Room{
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
-	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "mount", "schema", "sink", "sorter", "upstream")},
+	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
-		wordsAnd("filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "upstream", "upstream/fake", "verify")},
+		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "sorter", "upstream", "upstream/fake", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
-	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "pipeline", "schemafeed", "sink", "sink/blackhole", "upstream", "upstream/fake", "upstream/fake/encode")},
+	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "pipeline", "schemafeed", "sink", "sink/blackhole", "sorter", "upstream", "upstream/fake", "upstream/fake/encode")},
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
@@ -53,7 +54,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"ingest", "codec", "redo", "redo/record", "sink/kafka",
+	"codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "objstore", "scheduler", "changefeed", "meta", "transport", "coordinator",
 	"server", "api", "web", "fault", "cli", "sim",
 }
@@ -69,6 +70,7 @@ var doors = []Door{
 	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with: its lines end in slog"},
 	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
 	{"github.com/google/btree", []string{"span", "upstream", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered maps with cheap snapshots"},
+	{"github.com/cockroachdb/pebble/v2", []string{"sorter"}, "tables on disk: sorted, compressed, with a checksum a block, readable by key"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
