@@ -13,9 +13,9 @@ CACHE := $(CURDIR)/.cache/bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
-# Packages that start goroutines: the race pass runs over these, and
-# internal/lint holds the list against the code.
-RACE := bench ingest internal/mariadb pipeline playground schemafeed upstream upstream/fake
+# Packages that start goroutines or share state between those of others: the race
+# pass runs over these, and internal/lint holds the list against the code.
+RACE := bench ingest internal/mariadb pipeline playground schemafeed sink/blackhole sorter upstream upstream/fake
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
@@ -46,7 +46,7 @@ heavy: ## the tests of some minutes that make test leaves out, and says so
 	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/...
 
 .PHONY: race
-race: cc mariadb ## the packages with goroutines under the race detector
+race: cc mariadb ## the packages with goroutines or locks under the race detector, in short form
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m $(addprefix ./,$(RACE))
 
 .PHONY: lint

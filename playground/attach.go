@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/ingest"
+	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
@@ -29,7 +30,8 @@ type attached struct {
 	feed   *schemafeed.Feed
 	tables *filter.Filter
 	start  tso.TS
-	before []*event.Table // the wanted ones just before the start
+	stood  []*event.Database // those with wanted tables, or room for them, just before the start
+	before []*event.Table    // the wanted ones just before the start
 }
 
 // attach opens the upstream and reads its schema at the start-ts, 0 standing for
@@ -60,12 +62,40 @@ func (a *attached) attach(ctx context.Context, services *errgroup.Group, cfg ups
 		return err
 	}
 	services.Go(func() error { return a.feed.Run(ctx) })
+	if err := a.databases(ctx); err != nil {
+		return err
+	}
 	for _, t := range a.feed.Tables(a.start.Prev()) {
 		if a.tables.Table(t.Schema, t.Name) {
 			a.before = append(a.before, t)
 		}
 	}
 	return nil
+}
+
+// databases reads which databases stood just before the start.
+func (a *attached) databases(ctx context.Context) error {
+	from, end := schema.DatabasesRange()
+	return a.client.Scan(ctx, from, end, a.start.Prev(), func(key, value []byte) error {
+		if k, ok := schema.ParseMetaKey(key); !ok || k.TableID != 0 {
+			return nil
+		}
+		db, err := schema.ParseDBInfo(value)
+		if err != nil || !a.tables.Schema(db.Name.O) {
+			return err
+		}
+		a.stood = append(a.stood, &event.Database{ID: db.ID, Name: db.Name.O, Charset: db.Charset, Collation: db.Collate})
+		return nil
+	})
+}
+
+// names are the databases' names.
+func (a *attached) names() []string {
+	var out []string
+	for _, db := range a.stood {
+		out = append(out, db.Name)
+	}
+	return out
 }
 
 // hold keeps upstream what a changefeed from start on reads: schemas are read

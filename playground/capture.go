@@ -58,8 +58,11 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 	if err = a.attach(ctx, services, cfg, c.recording.StartTS, nil); err != nil {
 		return nil, err
 	}
-	judge = verify.NewJudge(verify.Config{StartTS: a.start, Tables: a.before, Expected: c.outcome.expected, History: c.outcome.history})
-	sink, err := c.target.open(ctx, a.client, a.start, a.before)
+	judge = verify.NewJudge(verify.Config{
+		StartTS: a.start, Databases: a.names(), Tables: a.before,
+		Expected: c.outcome.expected, History: c.outcome.history, Stream: c.outcome.stream,
+	})
+	sink, err := c.target.open(ctx, &a)
 	if err != nil {
 		return nil, err
 	}

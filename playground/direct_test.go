@@ -75,7 +75,7 @@ func judgeDirectly(t *testing.T, r recording, sp spoil) *verify.Judge {
 		t.Fatal(err)
 	}
 	store := schema.NewStore(s.start)
-	loadMeta(t, store, strings.TrimSuffix(r.stream, ".jsonl.gz")+".meta.jsonl.gz")
+	databases := loadMeta(t, store, strings.TrimSuffix(r.stream, ".jsonl.gz")+".meta.jsonl.gz")
 	f, err := filter.New(filter.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,9 @@ func judgeDirectly(t *testing.T, r recording, sp spoil) *verify.Judge {
 	if sp.rows != nil {
 		rows = sp.rows(rows)
 	}
-	judge := verify.NewJudge(verify.Config{StartTS: s.start, Tables: before, Expected: o.expected, History: o.history})
+	judge := verify.NewJudge(verify.Config{
+		StartTS: s.start, Databases: databases, Tables: before, Expected: o.expected, History: o.history, Stream: o.stream,
+	})
 	carryOut := func(upto tso.TS) {
 		for len(ddls) > 0 && ddls[0].SwitchTS < upto {
 			if sp.ddl != nil {
@@ -278,7 +280,7 @@ func tablesOf(t *testing.T, byID map[int64][]byte) []*schema.TableInfo {
 	return out
 }
 
-func loadMeta(t *testing.T, store *schema.Store, path string) {
+func loadMeta(t *testing.T, store *schema.Store, path string) (databases []string) {
 	t.Helper()
 	type kv struct{ Key, Value string }
 	all, err := readFile(path, func(_ string, in io.Reader) ([]kv, error) {
@@ -317,6 +319,10 @@ func loadMeta(t *testing.T, store *schema.Store, path string) {
 				t.Fatal(err)
 			}
 			store.LoadDatabase(db)
+			if !filter.IsSystem(db.Name.O) {
+				databases = append(databases, db.Name.O)
+			}
 		}
 	}
+	return databases
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,10 +50,10 @@ func (p *player) follow(ctx context.Context) (err error) {
 	fmt.Fprintf(p.words, "Following cluster %d from %s on (%d): %s.\n", a.client.ClusterID(),
 		a.start.Time().Format(time.RFC3339), a.start, tableCount(len(a.before)))
 
-	if err = p.target.claim(ctx, databasesOf(&a)); err != nil {
+	if err = p.target.claim(ctx, a.names()); err != nil {
 		return err
 	}
-	into, err := p.target.open(ctx, a.client, a.start, a.before)
+	into, err := p.target.open(ctx, &a)
 	if err != nil {
 		return err
 	}
@@ -69,16 +67,6 @@ func (p *player) follow(ctx context.Context) (err error) {
 		return p.watch(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
 	})
 	return changefeed.Run(ctx)
-}
-
-// databasesOf are those that hold wanted tables at the start.
-func databasesOf(a *attached) []string {
-	var out []string
-	for _, t := range a.before {
-		out = append(out, t.Schema)
-	}
-	slices.SortFunc(out, strings.Compare)
-	return slices.Compact(out)
 }
 
 func tableCount(n int) string {

@@ -3,6 +3,8 @@ package playground
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -45,7 +47,7 @@ func (d *database) leftBefore(ctx context.Context) (map[string][]string, error) 
 // remember writes down the tables that stand in the databases which this command
 // filled. They stay for whoever wants to look.
 func (d *database) remember(ctx context.Context) error {
-	if d.ours == nil {
+	if len(d.touched) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rememberMax)
@@ -53,10 +55,15 @@ func (d *database) remember(ctx context.Context) error {
 	for _, q := range []string{
 		"CREATE DATABASE IF NOT EXISTS `" + leftSchema + "`",
 		"CREATE TABLE IF NOT EXISTS " + leftTable + " (db varchar(64) NOT NULL, tbl varchar(64) NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-		"DELETE FROM " + leftTable,
 	} {
 		if _, err := d.db.ExecContext(ctx, q); err != nil {
 			return cdcerr.ExecDDLFailed.Wrap(err, "writing down what stays downstream")
+		}
+	}
+	// What other runs left in other databases stays on record.
+	for _, name := range d.touched {
+		if _, err := d.db.ExecContext(ctx, "DELETE FROM "+leftTable+" WHERE db = ?", name); err != nil {
+			return cdcerr.MySQLTxn.Wrap(err, "writing down what stays downstream")
 		}
 	}
 	for _, name := range d.ours {
@@ -81,7 +88,23 @@ func (d *database) tables(ctx context.Context, name string) ([]string, error) {
 	return tables, nil
 }
 
-// within tells whether every one of tables is among those.
-func within(tables, those []string) bool {
-	return !slices.ContainsFunc(tables, func(t string) bool { return !slices.Contains(those, t) })
+// strangers are those of tables that are not on record, each with its database.
+func strangers(database string, tables, record []string) []string {
+	var out []string
+	for _, t := range tables {
+		if !slices.Contains(record, t) {
+			out = append(out, database+"."+t)
+		}
+	}
+	return out
+}
+
+// strangersShown bounds a message.
+const strangersShown = 5
+
+func few(names []string) string {
+	if more := len(names) - strangersShown; more > 0 {
+		return strings.Join(names[:strangersShown], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ", ")
 }

@@ -29,14 +29,17 @@ func readBack(ctx context.Context, db *sql.DB, databases []string, shape func(sc
 			continue
 		}
 		c.Databases = append(c.Databases, name)
-		tables, err := listing(ctx, db, "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema = ?", name)
+		tables, err := listing(ctx, db, "SELECT CONCAT(table_type, '/', table_name) FROM information_schema.tables WHERE table_schema = ? ORDER BY table_name", name)
 		if err != nil {
 			return nil, cdcerr.MySQLConnection.Wrap(err, "listing tables of %s downstream", name)
 		}
-		for _, table := range tables {
-			t, err := readTable(ctx, db, name, table, shape(name, table))
-			if err != nil {
-				return nil, cdcerr.MySQLConnection.Wrap(err, "reading %s.%s downstream", name, table)
+		for _, one := range tables {
+			kind, table, _ := strings.Cut(one, "/")
+			t := &verify.ContentsTable{DB: name, Name: table, Type: kind}
+			if kind == "BASE TABLE" {
+				if err := readTable(ctx, db, t, shape(name, table)); err != nil {
+					return nil, cdcerr.MySQLConnection.Wrap(err, "reading %s.%s downstream", name, table)
+				}
 			}
 			c.Tables = append(c.Tables, t)
 		}
@@ -62,20 +65,19 @@ func listing(ctx context.Context, db *sql.DB, query string, args ...any) ([]stri
 	return out, rows.Err()
 }
 
-func readTable(ctx context.Context, db *sql.DB, schema, name string, shape *event.Table) (_ *verify.ContentsTable, err error) {
-	stmt, err := db.PrepareContext(ctx, "SELECT * FROM "+quoted(schema)+"."+quoted(name))
+func readTable(ctx context.Context, db *sql.DB, t *verify.ContentsTable, shape *event.Table) (err error) {
+	stmt, err := db.PrepareContext(ctx, "SELECT * FROM "+quoted(t.DB)+"."+quoted(t.Name))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, stmt.Close()) }()
 	rows, err := stmt.QueryContext(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	t := &verify.ContentsTable{DB: schema, Name: name}
 	if t.Columns, err = rows.Columns(); err != nil {
-		return nil, err
+		return err
 	}
 	columns := make([]*event.Column, len(t.Columns))
 	values, into := make([]any, len(columns)), make([]any, len(columns))
@@ -90,17 +92,17 @@ func readTable(ctx context.Context, db *sql.DB, schema, name string, shape *even
 	}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
-			return nil, err
+			return err
 		}
 		cells := make([]verify.Cell, len(values))
 		for i, v := range values {
 			if cells[i], err = printed(columns[i], v); err != nil {
-				return nil, fmt.Errorf("column %s: %w", t.Columns[i], err)
+				return fmt.Errorf("column %s: %w", t.Columns[i], err)
 			}
 		}
 		t.Rows = append(t.Rows, cells)
 	}
-	return t, rows.Err()
+	return rows.Err()
 }
 
 // printed is a value from the driver in the rendering of recordings.

@@ -149,7 +149,8 @@ func readFile[T any](path string, read func(name string, r io.Reader) (T, error)
 type outcome struct {
 	expected  *verify.Expected
 	history   *verify.History // nil: none was recorded
-	databases []string        // every database that the run may touch
+	stream    *verify.Stream
+	databases []string // every database that the run may touch
 }
 
 func (r recording) outcome() (outcome, error) {
@@ -162,6 +163,9 @@ func (r recording) outcome() (outcome, error) {
 		if o.history, err = readFile(r.history, verify.ReadHistory); err != nil {
 			return o, err
 		}
+	}
+	if o.stream, err = readFile(r.stream, verify.ReadStream); err != nil {
+		return o, err
 	}
 	o.databases = slices.Clone(o.expected.Databases)
 	if r.ddl != "" {

@@ -11,13 +11,10 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
-	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/sink/mysql"
-	"github.com/sluice-cdc/sluice/tso"
-	"github.com/sluice-cdc/sluice/upstream"
 	"github.com/sluice-cdc/sluice/verify"
 )
 
@@ -26,8 +23,8 @@ type target interface {
 	// claim makes sure that nobody's data stands in the databases that the run
 	// will write, and makes room for it.
 	claim(ctx context.Context, databases []string) error
-	// open is the sink for one changefeed that starts at a ts, when these tables stood.
-	open(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table) (sink.Sink, error)
+	// open is the sink for one changefeed that starts with what was attached.
+	open(ctx context.Context, a *attached) (sink.Sink, error)
 	// end is the verdict on the contents.
 	end(ctx context.Context, j *verify.Judge, o outcome) (*verify.Verdict, error)
 	close(ctx context.Context) error
@@ -52,7 +49,7 @@ type nothing struct{ uri string }
 func (nothing) claim(context.Context, []string) error { return nil }
 func (nothing) close(context.Context) error           { return nil }
 
-func (n nothing) open(ctx context.Context, _ *upstream.Client, _ tso.TS, _ []*event.Table) (sink.Sink, error) {
+func (n nothing) open(ctx context.Context, _ *attached) (sink.Sink, error) {
 	return downstream.Open(ctx, n.uri, downstream.Config{})
 }
 
@@ -67,6 +64,7 @@ type database struct {
 	db           *sql.DB
 	dropExisting bool
 	ours         []string // filled by this command's run before
+	touched      []string // filled or dropped by this command
 	own          bool     // the database in this process: nobody else's tables are in it
 	log          *slog.Logger
 }
@@ -122,18 +120,22 @@ func (d *database) claim(ctx context.Context, databases []string) error {
 			return err
 		case len(tables) == 0:
 			continue
-		case !within(tables, left[name]):
-			taken = append(taken, name)
 		}
+		taken = append(taken, strangers(name, tables, left[name])...)
 		drop = append(drop, name)
 	}
 	if len(taken) > 0 && !d.dropExisting {
-		return cdcerr.InvalidArgument.New("downstream %s: the recording writes to %s, where tables stand that the playground did not make; move them, or give --drop-existing to lose them",
-			d.cfg, strings.Join(taken, ", "))
+		return cdcerr.InvalidArgument.New("downstream %s: this run writes where tables stand that are not on the playground's record of its own (%s): %s; move them, or give --drop-existing to lose them",
+			d.cfg, leftTable, few(taken))
 	}
 	for _, name := range drop {
 		if err := d.drop(ctx, name); err != nil {
 			return err
+		}
+	}
+	for _, name := range slices.Concat(drop, databases) {
+		if !slices.Contains(d.touched, name) {
+			d.touched = append(d.touched, name)
 		}
 	}
 	d.ours = databases
@@ -148,12 +150,12 @@ func (d *database) drop(ctx context.Context, name string) error {
 }
 
 // open is the sink, over a downstream that has what stood upstream at the start.
-func (d *database) open(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table) (sink.Sink, error) {
-	s, err := d.sink(ctx, &snapshot{client: client})
+func (d *database) open(ctx context.Context, a *attached) (sink.Sink, error) {
+	s, err := d.sink(ctx, &snapshot{client: a.client})
 	if err != nil {
 		return nil, err
 	}
-	if err := copyStart(ctx, client, start, tables, s); err != nil {
+	if err := copyStart(ctx, a, s); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -163,30 +165,22 @@ func (d *database) sink(ctx context.Context, rows mysql.Snapshot) (sink.Sink, er
 	return downstream.Open(ctx, d.uri, downstream.Config{Snapshot: rows, Log: d.log})
 }
 
-// copyStart gives an empty downstream the databases, tables and rows that stood
-// upstream just before the start, as DDLs that nobody ran upstream: a recovered
-// table is one that appears whole.
-func copyStart(ctx context.Context, client *upstream.Client, start tso.TS, tables []*event.Table, to sink.Sink) error {
-	at := start.Prev()
-	from, end := schema.DatabasesRange()
-	err := client.Scan(ctx, from, end, at, func(key, value []byte) error {
-		if k, ok := schema.ParseMetaKey(key); !ok || k.TableID != 0 {
-			return nil
-		}
-		db, err := schema.ParseDBInfo(value)
-		if err != nil || filter.IsSystem(db.Name.O) {
+// copyStart gives an empty downstream what stood upstream, as DDLs that nobody ran
+// upstream: a recovered table is one that appears whole. Databases and tables are
+// those of just before the start, since DDLs from the start on follow; rows are
+// those of the start itself, since only later ones follow.
+func copyStart(ctx context.Context, a *attached, to sink.Sink) error {
+	before := a.start.Prev()
+	for _, db := range a.stood {
+		err := to.DDL(ctx, sink.Grant{}, &event.DDL{
+			Action: schema.ActionCreateSchema, SwitchTS: before, FinishedTS: before, DatabaseAfter: db,
+		})
+		if err != nil {
 			return err
 		}
-		return to.DDL(ctx, sink.Grant{}, &event.DDL{
-			Action: schema.ActionCreateSchema, SwitchTS: at, FinishedTS: at,
-			DatabaseAfter: &event.Database{ID: db.ID, Name: db.Name.O, Charset: db.Charset, Collation: db.Collate},
-		})
-	})
-	if err != nil {
-		return err
 	}
-	for _, t := range tables {
-		d := &event.DDL{SwitchTS: at, FinishedTS: at, Schema: t.Schema, Tables: []event.TableChange{{After: t}}}
+	for _, t := range a.before {
+		d := &event.DDL{SwitchTS: a.start, FinishedTS: a.start, Schema: t.Schema, Tables: []event.TableChange{{After: t}}}
 		switch t.Kind {
 		case event.BaseTable:
 			d.Action = schema.ActionRecoverTable
@@ -212,8 +206,12 @@ func (d *database) end(ctx context.Context, j *verify.Judge, o outcome) (*verify
 	if err := d.db.QueryRowContext(ctx, "SELECT @@version, @@version_comment").Scan(&version, &comment); err != nil {
 		return nil, cdcerr.MySQLConnection.Wrap(err, "asking for the version downstream")
 	}
-	if mysql.Detect(version, comment).Kind != mysql.TiDB {
+	if kind := mysql.Detect(version, comment).Kind; kind != mysql.TiDB {
 		contents.Shows = shownInLatin1
+		contents.Lacks = map[event.Kind]string{event.TemporaryTable: mysql.FeatureTemporary}
+		if kind != mysql.MariaDB {
+			contents.Lacks[event.Sequence] = mysql.FeatureSequence
+		}
 	}
 	return j.EndOf(contents), nil
 }

@@ -39,7 +39,11 @@ func TestOneWrongChangeIsFound(t *testing.T) {
 		"a delete lost": {"08_txn", func(rows []*event.Row) []*event.Row {
 			i := last(rows, true)
 			return slices.Delete(rows, i, i+1)
-		}, false, true},
+		}, true, true},
+		"every commit-ts shifted":                       {"08_txn", shift, true, false},
+		"every commit-ts shifted, by a sampled history": {"workloads/onlinemodify", shift, true, false},
+		"every commit-ts shifted, without a history":    {"workloads/bank", shift, true, false},
+		"nothing delivered":                             {"08_txn", func([]*event.Row) []*event.Row { return nil }, true, true},
 		"a row deleted that stands": {"01_types_int", func(rows []*event.Row) []*event.Row {
 			i := last(rows, false)
 			spoiled := *rows[i]
@@ -59,6 +63,28 @@ func TestOneWrongChangeIsFound(t *testing.T) {
 				t.Errorf("rows=%s end=%s", rows.Word(), end.Word())
 			}
 		})
+	}
+}
+
+// shift moves every commit to the next ts.
+func shift(rows []*event.Row) []*event.Row {
+	for i, r := range rows {
+		shifted := *r
+		shifted.CommitTS++
+		rows[i] = &shifted
+	}
+	return rows
+}
+
+// What the events lack of the catalogue is found at the end.
+func TestALostDatabaseIsFound(t *testing.T) {
+	r, err := recordingOf("../testdata/golden/12_ddl_table.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := judgeDirectly(t, r, spoil{ddl: func(d *event.DDL) { d.DatabaseAfter = nil }}).End()
+	if v.Equal() || !slices.ContainsFunc(v.First, func(d verify.Difference) bool { return d.Table == "db1" && d.Want == "a database" }) {
+		t.Fatalf("end=%s %v", v.Word(), v.First)
 	}
 }
 

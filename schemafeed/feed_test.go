@@ -215,6 +215,39 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// A new changefeed gets the DDL at its start-ts; one that is resumed at that DDL
+// begins a timestamp later, with the DDL in its tables, also where the job was
+// not done yet when its switch was.
+func TestStartBesideADDL(t *testing.T) {
+	s := newStore()
+	changed := info(10, "t")
+	changed["cols"] = append(changed["cols"].([]any), map[string]any{"id": 2, "offset": 1, "name": name("v"), "state": 5, "type": map[string]any{"Tp": 3}})
+	running := map[string]any{"id": 1, "type": 12, "state": 1, "schema_state": 5, "schema_id": 1, "table_id": 10, "schema_name": "app",
+		"binlog": map[string]any{}}
+	s.put(100, tableKey(1, 10), changed)
+	s.job(100, mount.JobTableID, running)
+	s.job(105, mount.JobTableID, map[string]any{"id": 1, "type": 12, "state": 4, "schema_id": 1, "table_id": 10, "schema_name": "app",
+		"query": "alter table t modify v int", "binlog": map[string]any{"SchemaVersion": 7, "TableInfo": changed}})
+	s.put(120, []byte("zend"), "")
+	for _, c := range []struct {
+		start          tso.TS
+		ddls           int
+		columns, after int
+	}{{100, 1, 1, 2}, {101, 0, 2, 2}, {106, 0, 2, 2}} {
+		f := schemafeed.New(schemafeed.Config{StartTS: c.start}, s)
+		drive(t, f, func() {
+			until(t, f, 120)
+			before := f.Tables(c.start.Prev())
+			if got := f.DDLs(120); len(got) != c.ddls || len(before) != 1 || len(before[0].Columns) != c.columns {
+				t.Errorf("from %d: DDLs %v, tables %v", c.start, got, before)
+			}
+			if table, ok := f.TableAt(10, 107); !ok || len(table.Columns) != c.after {
+				t.Errorf("from %d: table %v", c.start, table)
+			}
+		})
+	}
+}
+
 // The tables of a recovered database are read at the moment of its return.
 func TestRecoveredDatabase(t *testing.T) {
 	s := newStore()

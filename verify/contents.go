@@ -2,6 +2,7 @@ package verify
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/sluice-cdc/sluice/event"
 )
@@ -14,11 +15,15 @@ type Contents struct {
 	// that is another one; the rule is empty where the cell stays as it is. Nil:
 	// every cell stays.
 	Shows func(c *event.Column, want Cell) (shown Cell, rule string)
+	// Lacks are the kinds of which the database holds none, and the rules by which.
+	Lacks map[event.Kind]string
 }
 
-// ContentsTable is one table as read. The hidden row id is never among its columns.
+// ContentsTable is one table as read; views and sequences have a name only. The
+// hidden row id is never among its columns.
 type ContentsTable struct {
 	DB, Name string
+	Type     string // as in ExpectedTable
 	RowSet
 }
 
@@ -33,19 +38,20 @@ func (m *Model) EndOf(want *Expected, got *Contents, limits Limits) *Verdict {
 			e.differ(db, "", "", "a database", "none")
 		}
 	}
+	for _, db := range got.Databases {
+		if !slices.Contains(want.Databases, db) {
+			e.differ(db, "", "", "no such database", "a database")
+		}
+	}
 	for _, w := range want.Tables {
 		t := m.named(w.DB, w.Name)
-		if w.Type != "BASE TABLE" || t == nil || t.Kind != event.BaseTable {
-			continue
-		}
 		differences := v.Differences
-		have := got.named(w.DB, w.Name)
-		if have == nil {
-			e.differ(t.FullName(), "", "", "a table", "none")
-		} else {
+		if have := e.held(t, w, got); have != nil {
 			e.read(t, w, have, got.Shows, rules)
 		}
-		v.tally(t.FullName(), len(w.Rows), differences, 0)
+		if w.Type == "BASE TABLE" {
+			v.tally(w.DB+"."+w.Name, len(w.Rows), differences, 0)
+		}
 	}
 	for _, have := range got.Tables {
 		if !slices.ContainsFunc(want.Tables, func(w *ExpectedTable) bool { return w.DB == have.DB && w.Name == have.Name }) {
@@ -56,6 +62,27 @@ func (m *Model) EndOf(want *Expected, got *Contents, limits Limits) *Verdict {
 		v.note("%d cells compared by what the database can show of them: %s", rules[rule], rule)
 	}
 	return v
+}
+
+// held finds a wanted table in the database, and whether it is of the right kind;
+// nil where there are no rows to compare.
+func (e *end) held(t *event.Table, w *ExpectedTable, got *Contents) *ContentsTable {
+	full, have := w.DB+"."+w.Name, got.named(w.DB, w.Name)
+	switch {
+	case t == nil:
+		e.differ(full, "", "", "a "+w.Type, "none by any event")
+	case !slices.Contains(kinds[w.Type], t.Kind):
+		e.differ(full, "", "", "a "+w.Type, "kind "+strconv.Itoa(int(t.Kind))+" by the events")
+	case got.Lacks[t.Kind] != "" && have == nil:
+		e.verdict.note("%s is not in the database: %s", full, got.Lacks[t.Kind])
+	case have == nil:
+		e.differ(full, "", "", "a "+w.Type, "none")
+	case have.Type != w.Type:
+		e.differ(full, "", "", "a "+w.Type, "a "+have.Type)
+	case t.Kind == event.BaseTable:
+		return have
+	}
+	return nil
 }
 
 func (c *Contents) named(db, name string) *ContentsTable {
@@ -87,6 +114,11 @@ func (e *end) read(t *event.Table, w *ExpectedTable, have *ContentsTable, shows 
 		}
 		names, wantAt, haveAt = append(names, name), append(wantAt, i), append(haveAt, at)
 		shapes = append(shapes, columnNamed(t, name))
+	}
+	for _, name := range have.Columns {
+		if !slices.Contains(columns, name) {
+			e.differ(t.FullName(), "", name, "no such column", "a column")
+		}
 	}
 	in := &table{name: t.FullName(), columns: names, key: keyColumns(t, names)}
 	for _, row := range w.Rows {

@@ -127,6 +127,11 @@ func (e *end) catalogue(want *Expected) {
 			e.differ(db, "", "", "no such database", "a database")
 		}
 	}
+	for _, db := range want.Databases {
+		if !e.model.databases[db] {
+			e.differ(db, "", "", "a database", "none")
+		}
+	}
 }
 
 func partitionText(t *event.Table) string {

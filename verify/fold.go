@@ -42,14 +42,17 @@ type pool struct {
 	rows map[string][]*stored // by handle
 }
 
-// NewModel starts with the tables of the schema snapshot, all empty.
-func NewModel(tables []*event.Table) *Model {
+// NewModel starts with the databases and the tables of the schema snapshot, all empty.
+func NewModel(databases []string, tables []*event.Table) *Model {
 	m := &Model{
 		tables:    map[int64]*event.Table{},
 		rows:      map[int64]map[string]*stored{},
 		known:     map[int64]bool{},
 		recovered: map[int64]bool{},
 		databases: map[string]bool{},
+	}
+	for _, db := range databases {
+		m.databases[db] = true
 	}
 	for _, t := range tables {
 		m.tables[t.ID] = t

@@ -11,7 +11,7 @@ import (
 // story folds rows and DDLs in the order given and compares the end.
 func story(t *testing.T, e *verify.Expected, events ...any) *verify.Verdict {
 	t.Helper()
-	m := verify.NewModel(nil)
+	m := verify.NewModel([]string{"db"}, nil)
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case *event.Row:
@@ -241,7 +241,10 @@ func TestATableFromBeforeTheStartComesBack(t *testing.T) {
 func TestADroppedDatabaseTakesItsTables(t *testing.T) {
 	a := tableOf(7, "t")
 	drop := &event.DDL{Action: 2, DatabaseBefore: &event.Database{ID: 1, Name: "db"}, SwitchTS: 11}
-	want(t, story(t, expected(t), create(a), insert(a, 10, 1, "one"), drop), "equal")
+	none := expected(t)
+	none.Databases = nil
+	want(t, story(t, none, create(a), insert(a, 10, 1, "one"), drop), "equal")
+	want(t, story(t, expected(t), create(a), drop), "differ(1)", "db: want a database, got none")
 	made := &event.DDL{Action: 1, DatabaseAfter: &event.Database{ID: 2, Name: "other"}, SwitchTS: 11}
 	want(t, story(t, expected(t), made), "differ(1)", "other: want no such database")
 }

@@ -7,11 +7,13 @@ import (
 
 // Config is what a Judge needs to know beforehand.
 type Config struct {
-	StartTS  tso.TS
-	Tables   []*event.Table // the schema snapshot that the changefeed starts from
-	Expected *Expected      // nil: no end verdict, no snapshots
-	History  *History       // nil: rows are counted, not judged
-	Limits   Limits         // zero: DefaultLimits
+	StartTS   tso.TS
+	Databases []string       // those of the schema snapshot that the changefeed starts from
+	Tables    []*event.Table // those of the schema snapshot
+	Expected  *Expected      // nil: no end verdict, no snapshots
+	History   *History       // nil: rows are not judged by contents
+	Stream    *Stream        // nil: what the history lacks never was
+	Limits    Limits         // zero: DefaultLimits
 }
 
 // Judge watches one changefeed's deliveries from its start-ts on: it is told
@@ -20,6 +22,7 @@ type Config struct {
 type Judge struct {
 	expected    *Expected
 	limits      Limits
+	seen        *Seen
 	order       *Order
 	resolved    *Resolved
 	transaction *Transaction
@@ -45,10 +48,11 @@ func NewJudge(c Config) *Judge {
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits()
 	}
+	seen := NewSeen()
 	return &Judge{
-		expected: c.Expected, limits: c.Limits,
-		order: NewOrder(), resolved: NewResolved(c.StartTS), transaction: NewTransaction(),
-		rows: NewRows(c.History, c.Limits), model: NewModel(c.Tables),
+		seen: seen, expected: c.Expected, limits: c.Limits,
+		order: NewOrder(seen), resolved: NewResolved(seen, c.StartTS), transaction: NewTransaction(),
+		rows: NewRows(c), model: NewModel(c.Databases, c.Tables),
 		broken: Verdict{limits: c.Limits}, ddls: map[ddlID]bool{},
 	}
 }
@@ -63,13 +67,14 @@ func (j *Judge) Txn(t *event.Txn) {
 	j.belief(t.CommitTS, j.transaction.Txn(t))
 	for _, r := range t.Rows {
 		j.counts.Rows++
-		again := j.order.Seen(r)
+		if j.seen.Has(r) {
+			continue
+		}
 		j.belief(r.CommitTS, j.order.Row(r))
 		j.belief(r.CommitTS, j.resolved.Row(r))
-		if !again {
-			j.rows.Row(r)
-			j.model.Row(r)
-		}
+		j.seen.Add(r)
+		j.rows.Row(r)
+		j.model.Row(r)
 	}
 }
 
@@ -82,6 +87,7 @@ func (j *Judge) DDL(d *event.DDL) {
 	}
 	j.ddls[id] = true
 	j.counts.DDLs++
+	j.rows.DDL(d)
 	j.model.DDL(d)
 }
 

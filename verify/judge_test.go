@@ -71,7 +71,7 @@ func TestARepeatedDeliveryChangesNothing(t *testing.T) {
 
 func contents(rows ...[]verify.Cell) *verify.Contents {
 	return &verify.Contents{Databases: []string{"db"}, Tables: []*verify.ContentsTable{
-		{DB: "db", Name: "t", RowSet: verify.RowSet{Columns: []string{"id", "v"}, Rows: rows}},
+		{DB: "db", Name: "t", Type: "BASE TABLE", RowSet: verify.RowSet{Columns: []string{"id", "v"}, Rows: rows}},
 	}}
 }
 
@@ -84,7 +84,7 @@ func TestTheContentsOfADatabase(t *testing.T) {
 	want(t, end(contents(cells("2", "two"), cells("1", "uno"))), "differ(1)", `db.t [id="1"] v: want "one", got "uno"`)
 	want(t, end(contents(cells("2", "two"))), "differ(1)", `[id="1"] (row)`)
 	want(t, end(contents(cells("2", "two"), cells("1", "one"), cells("3", "x"))), "differ(1)", "no such row, got id=")
-	want(t, end(&verify.Contents{}), "differ(2)", "db: want a database", "db.t: want a table")
+	want(t, end(&verify.Contents{}), "differ(2)", "db: want a database", "db.t: want a BASE TABLE")
 
 	c := contents(cells("2", "two"), cells("1", "1"))
 	c.Shows = func(_ *event.Column, want verify.Cell) (verify.Cell, string) {
@@ -100,6 +100,56 @@ func TestTheContentsOfADatabase(t *testing.T) {
 	c = contents(cells("2", "two"), cells("1", "one"))
 	c.Tables = append(c.Tables, &verify.ContentsTable{DB: "db", Name: "left"})
 	want(t, end(c), "differ(1)", "db.left: want no such table")
+}
+
+// What the database has too little or too much of is found, whatever the events
+// made of it.
+func TestTheCatalogueOfADatabase(t *testing.T) {
+	const view = `{"kind":"table","db":"db","table":"v","table_id":8,"type":"VIEW"}`
+	e := expected(t, tableT, rowOne, view)
+	v := with(tableOf(8, "v"), func(t *event.Table) { t.Kind = event.View })
+	whole := func() *verify.Contents {
+		c := contents(cells("1", "one"))
+		c.Tables = append(c.Tables, &verify.ContentsTable{DB: "db", Name: "v", Type: "VIEW"})
+		return c
+	}
+	end := func(c *verify.Contents, tables ...*event.Table) *verify.Verdict {
+		return verify.NewJudge(verify.Config{Tables: tables, Expected: e}).EndOf(c)
+	}
+	a := tableOf(7, "t")
+	want(t, end(whole(), a, v), "equal")
+	want(t, end(whole(), v), "differ(1)", "db.t: want a BASE TABLE, got none by any event")
+	want(t, end(whole(), a, tableOf(8, "v")), "differ(1)", "db.v: want a VIEW, got kind 0 by the events")
+	for name, c := range map[string]struct {
+		spoil func(*verify.Contents)
+		text  string
+	}{
+		"a table lost":    {func(c *verify.Contents) { c.Tables = c.Tables[1:] }, "db.t: want a BASE TABLE, got none"},
+		"a view lost":     {func(c *verify.Contents) { c.Tables = c.Tables[:1] }, "db.v: want a VIEW, got none"},
+		"another kind":    {func(c *verify.Contents) { c.Tables[1].Type = "BASE TABLE" }, "db.v: want a VIEW, got a BASE TABLE"},
+		"a database left": {func(c *verify.Contents) { c.Databases = append(c.Databases, "old") }, "old: want no such database"},
+		"a column left":   {func(c *verify.Contents) { c.Tables[0].Columns[1] = "v"; addColumn(c.Tables[0]) }, "db.t w: want no such column, got a column"},
+		"a table too many": {func(c *verify.Contents) {
+			c.Tables = append(c.Tables, &verify.ContentsTable{DB: "db", Name: "w", Type: "VIEW"})
+		}, "db.w: want no such table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have := whole()
+			c.spoil(have)
+			want(t, end(have, a, v), "differ(1)", c.text)
+		})
+	}
+	// A kind that the database holds none of is left out by rule, and said.
+	lacks := whole()
+	lacks.Tables, lacks.Lacks = lacks.Tables[:1], map[event.Kind]string{event.View: "no views"}
+	want(t, end(lacks, a, v), "equal", "db.v is not in the database: no views")
+}
+
+func addColumn(c *verify.ContentsTable) {
+	c.Columns = append(c.Columns, "w")
+	for i := range c.Rows {
+		c.Rows[i] = append(c.Rows[i], verify.Text("1"))
+	}
 }
 
 // A table without any key is compared as a multiset, without hidden row ids.

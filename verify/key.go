@@ -18,13 +18,18 @@ const (
 
 // handleOf is what a record key has after its table's prefix.
 func handleOf(key []byte) []byte {
-	if len(key) > keyspacePrefix && key[0] == 'x' {
-		key = key[keyspacePrefix:]
-	}
+	key = withoutKeyspace(key)
 	if len(key) < tablePrefix {
 		return nil
 	}
 	return key[tablePrefix:]
+}
+
+func withoutKeyspace(key []byte) []byte {
+	if len(key) > keyspacePrefix && key[0] == 'x' {
+		return key[keyspacePrefix:]
+	}
+	return key
 }
 
 // rowID prints the hidden row id of a key.

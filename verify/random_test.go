@@ -3,6 +3,7 @@ package verify_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,9 +45,13 @@ func (w *world) step() {
 		}
 	}
 	w.txns = append(w.txns, t)
-	for _, p := range w.table.PhysicalIDs() {
-		fmt.Fprintf(&w.history, `{"kind":"snapshot","commit_ts":%d,"physical_id":%d,"known":true,"db":"db","table":"t","table_id":7}`+"\n", w.ts, p)
-		if p == w.table.PhysicalIDs()[0] {
+	var told []int64
+	for _, r := range t.Rows {
+		if slices.Contains(told, r.PhysicalID) {
+			continue
+		}
+		fmt.Fprintf(&w.history, `{"kind":"snapshot","commit_ts":%d,"physical_id":%d,"known":true,"db":"db","table":"t","table_id":7}`+"\n", w.ts, r.PhysicalID)
+		if told = append(told, r.PhysicalID); len(told) == 1 {
 			w.print(&w.history)
 		}
 	}
@@ -135,7 +140,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(h, err)
 		}
 		if e != nil {
-			v := verify.NewModel([]*event.Table{tableOf(7, "t")}).End(e, verify.DefaultLimits())
+			v := verify.NewModel(nil, []*event.Table{tableOf(7, "t")}).End(e, verify.DefaultLimits())
 			_ = v.Word()
 		}
 	})

@@ -69,7 +69,12 @@ type line struct {
 	TimeZone   string                     `json:"time_zone"`
 	DB         string                     `json:"db"`
 	Table      string                     `json:"table"`
-	Type       string                     `json:"type"`
+	Type       string                     `json:"type"` // of a table; in a stream, of the event
+	Op         string                     `json:"op"`
+	Key        string                     `json:"key"`
+	Old        string                     `json:"old"`
+	StartTS    tso.TS                     `json:"start_ts"`
+	TxnSource  uint64                     `json:"txn_source"`
 	TableID    int64                      `json:"table_id"`
 	PhysicalID int64                      `json:"physical_id"`
 	Known      bool                       `json:"known"`

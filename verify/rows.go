@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"encoding/binary"
 	"strconv"
-	"strings"
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/tso"
@@ -16,25 +14,46 @@ import (
 // table (as a multiset: two written rows need two rows that stand), and no row
 // that is left may be one that was deleted.
 type Rows struct {
-	history *History // nil: nothing to judge by
+	history *History // nil: no contents to judge by
+	stream  *Stream  // nil: no commits to judge by but the history's
+	start   tso.TS
+	end     tso.TS
 	verdict Verdict
 
 	at      tso.TS
 	pending []*event.Row
 
-	judged, deleted   int
-	keyless           int             // deletes of rows whose key columns the history lacks
-	moments           map[tso.TS]bool // of every row: true where the history has it
-	unjudged          int             // rows of moments that the history lacks
-	lacking           []*event.Row    // the first of those, should it turn out not to be a sample
-	tables            map[string]*Tally
-	order             []string
-	withoutAnyHistory int
+	shapes   shapes
+	judged   int
+	deleted  int
+	keyless  int // deletes of rows whose key columns the history lacks
+	unjudged int // rows of commits that the history lacks
+	unknown  int // of those: rows of commits that are on no record
+	gaps     map[tso.TS]bool
+	met      map[place]bool // where the history has a commit, and a row came
+	doubled  map[place]bool // by table id: and the row came under an id that SQL did not see
+	tables   map[string]*Tally
+	order    []string
 }
 
-// NewRows judges by a history; with nil it only counts.
-func NewRows(h *History, l Limits) *Rows {
-	return &Rows{history: h, verdict: Verdict{limits: l}, moments: map[tso.TS]bool{}, tables: map[string]*Tally{}}
+// place is a physical id at a commit-ts.
+type place struct {
+	ts tso.TS
+	id int64
+}
+
+// NewRows judges by a history and by the commits of a stream; without either it
+// only counts.
+func NewRows(c Config) *Rows {
+	r := &Rows{
+		history: c.History, stream: c.Stream, start: c.StartTS, end: tso.Max, verdict: Verdict{limits: c.Limits},
+		shapes: newShapes(c.Tables), gaps: map[tso.TS]bool{}, met: map[place]bool{}, doubled: map[place]bool{},
+		tables: map[string]*Tally{},
+	}
+	if c.Expected != nil {
+		r.end = c.Expected.EndTS
+	}
+	return r
 }
 
 // Row takes the next row.
@@ -43,17 +62,42 @@ func (r *Rows) Row(row *event.Row) {
 		r.settle()
 		r.at = row.CommitTS
 	}
+	if now := r.shapes.now[row.Table.ID]; now != nil {
+		for _, d := range columnsApart(columnNames(now), columnNames(row.Table)) {
+			r.differ(row, d)
+		}
+	}
+	if r.stream != nil && !r.stream.has(place{row.CommitTS, row.PhysicalID}) {
+		r.differ(row, Difference{Column: WholeRow, Want: "no commit at this ts", Got: row.Kind().String()})
+	}
 	r.pending = append(r.pending, row)
+}
+
+// DDL is told of a DDL where it stands among the rows.
+func (r *Rows) DDL(d *event.DDL) {
+	r.settle()
+	r.shapes.ddl(d)
 }
 
 // Finish judges what is pending and returns the verdict.
 func (r *Rows) Finish() *Verdict {
 	r.settle()
 	if r.history == nil {
-		r.verdict.note("no history was recorded: %d rows are not judged one by one", r.withoutAnyHistory)
+		r.verdict.note("no history was recorded: %d rows are not judged one by one", r.unjudged)
 	} else {
 		r.verdict.note("%d rows and %d deletes judged by the history of %d commits", r.judged, r.deleted, r.history.Moments())
-		r.judgeLacking()
+		r.undelivered()
+		if r.unjudged > r.unknown {
+			r.verdict.note("the history is a sample: %d rows at %d commits that it lacks are not judged", r.unjudged-r.unknown, len(r.gaps))
+		}
+	}
+	for _, m := range r.shapes.open() {
+		for _, d := range columnsApart(m.columns, columnNames(m.row.Table)) {
+			r.differ(m.row, d)
+		}
+	}
+	if r.shapes.later > 0 {
+		r.verdict.note("%d snapshots were read with a later schema: the columns of both are compared", r.shapes.later)
 	}
 	if r.keyless > 0 {
 		r.verdict.note("%d deletes are not judged: the history has no key columns to tell their rows by", r.keyless)
@@ -64,26 +108,29 @@ func (r *Rows) Finish() *Verdict {
 	return &r.verdict
 }
 
-// judgeLacking tells a sampled history, whose gaps are no finding, from a whole
-// one, where a row at a commit-ts that TiDB does not know is one. A sample has
-// far less than every second commit.
-func (r *Rows) judgeLacking() {
-	if r.unjudged == 0 {
-		return
-	}
-	has := 0
-	for _, known := range r.moments {
-		if known {
-			has++
+// undelivered finds the commits of which the history has what a table held
+// after them, while nothing of that table came.
+func (r *Rows) undelivered() {
+	backfills := 0
+	for _, ts := range sortedKeys(r.history.moments) {
+		if ts <= r.start || ts > r.end {
+			continue
+		}
+		m := r.history.moments[ts]
+		for _, id := range sortedKeys(m.of) {
+			at, s := place{ts, id}, m.of[id]
+			switch {
+			case s == nil || r.met[at] || r.doubled[place{ts, s.TableID}] || r.stream != nil && r.stream.still(at):
+			case r.shapes.unborn(at):
+				backfills++
+			default:
+				r.verdict.differ(Difference{TS: ts, Table: s.DB + "." + s.Table, Column: WholeRow,
+					Want: "a change of physical id " + strconv.FormatInt(id, 10), Got: "nothing delivered"})
+			}
 		}
 	}
-	if 2*has <= len(r.moments) {
-		r.verdict.note("the history is a sample: %d rows at %d commits that it lacks are not judged",
-			r.unjudged, len(r.moments)-has)
-		return
-	}
-	for _, row := range r.lacking {
-		r.differ(row, Difference{Column: WholeRow, Want: "no commit at this ts", Got: row.Kind().String()})
+	if backfills > 0 {
+		r.verdict.note("%d commits under physical ids that no DDL had made yet are not delivered", backfills)
 	}
 }
 
@@ -95,18 +142,20 @@ func (r *Rows) settle() {
 		return
 	}
 	if r.history == nil {
-		r.withoutAnyHistory += len(rows)
+		r.unjudged += len(rows)
 		return
 	}
 	m := r.history.moments[r.at]
-	r.moments[r.at] = m != nil
 	if m == nil {
-		r.unjudged += len(rows)
-		r.lacking = append(r.lacking, rows[:min(len(rows), max(0, r.verdict.limits.Differences-len(r.lacking)))]...)
+		r.lacking(rows)
 		return
 	}
 	standing := map[*State]*standing{}
 	for _, row := range rows {
+		r.met[place{r.at, row.PhysicalID}] = true
+		if m.of[row.PhysicalID] == nil {
+			r.doubled[place{r.at, row.Table.ID}] = true
+		}
 		if row.After != nil {
 			r.written(row, r.stateOf(m, row), standing)
 		}
@@ -115,6 +164,21 @@ func (r *Rows) settle() {
 		if row.After == nil {
 			r.gone(row, r.stateOf(m, row), standing)
 		}
+	}
+}
+
+// lacking are rows of a commit that the history lacks. Some histories are samples
+// of the commits; the recorded stream, which has them all, tells a sample's gap
+// from a commit that never was. Without the stream the history is taken as whole.
+func (r *Rows) lacking(rows []*event.Row) {
+	r.unjudged += len(rows)
+	if r.stream != nil {
+		r.gaps[r.at] = true
+		return
+	}
+	r.unknown += len(rows)
+	for _, row := range rows {
+		r.differ(row, Difference{Column: WholeRow, Want: "no commit at this ts", Got: row.Kind().String()})
 	}
 }
 
@@ -136,7 +200,7 @@ func (r *Rows) written(row *event.Row, s *State, all map[*State]*standing) {
 		return
 	}
 	t := standingIn(s, all)
-	cols := t.columns(row.Table)
+	cols := r.columns(t, row)
 	want := cols.print(row, row.After)
 	if !t.take(cols, want) {
 		r.missing(row, t, cols, want)
@@ -172,7 +236,7 @@ func (r *Rows) gone(row *event.Row, s *State, all map[*State]*standing) {
 		return
 	}
 	t := standingIn(s, all)
-	cols := t.columns(row.Table)
+	cols := r.columns(t, row)
 	got := cols.print(row, row.Before)
 	key := keyColumns(row.Table, s.Columns)
 	if len(key) == 0 {
@@ -186,6 +250,16 @@ func (r *Rows) gone(row *event.Row, s *State, all map[*State]*standing) {
 		r.differ(row, Difference{Column: WholeRow, Want: "the row, still", Got: "delete"})
 		return
 	}
+}
+
+// columns are those that the row and the snapshot both have; where one has more,
+// a later schema has to answer for it.
+func (r *Rows) columns(t *standing, row *event.Row) *shared {
+	c, first := t.columns(row.Table)
+	if first && len(t.state.Columns) > 0 {
+		r.shapes.snapshot(row, t.state.Columns)
+	}
+	return c
 }
 
 func (r *Rows) differ(row *event.Row, d Difference) {
@@ -208,154 +282,4 @@ func (r *Rows) tallyOf(row *event.Row) *Tally {
 		r.order = append(r.order, name)
 	}
 	return t
-}
-
-// standing is a state whose rows are being matched, each at most once.
-type standing struct {
-	state *State
-	used  []bool
-	by    map[*event.Table]*shared
-}
-
-func standingIn(s *State, all map[*State]*standing) *standing {
-	t := all[s]
-	if t == nil {
-		t = &standing{state: s, used: make([]bool, len(s.Rows)), by: map[*event.Table]*shared{}}
-		all[s] = t
-	}
-	return t
-}
-
-// columns are those that both sides have. A snapshot may have been read with a
-// later schema, in which a column is not there yet or not there any more.
-func (t *standing) columns(of *event.Table) *shared {
-	c := t.by[of]
-	if c == nil {
-		c = share(of, &t.state.RowSet)
-		c.index = map[string][]int{}
-		for i, row := range t.state.Rows {
-			k := c.joined(row)
-			c.index[k] = append(c.index[k], i)
-		}
-		t.by[of] = c
-	}
-	return c
-}
-
-// take uses up one row that equals the printed one.
-func (t *standing) take(c *shared, printed []Cell) bool {
-	for _, i := range c.index[join(printed)] {
-		if !t.used[i] {
-			t.used[i] = true
-			return true
-		}
-	}
-	return false
-}
-
-// shared are the columns that a table and a recorded row set both have.
-type shared struct {
-	at    []int // index into RowSet.Columns
-	from  []int // index into Table.Columns; -1 the hidden row id
-	index map[string][]int
-}
-
-func share(t *event.Table, s *RowSet) *shared {
-	c := &shared{}
-	for i, name := range s.Columns {
-		from := t.Column(name)
-		if from < 0 && (name != RowIDColumn || t.Handle.Kind != event.RowIDHandle) {
-			continue
-		}
-		if from >= 0 && t.Columns[from].Generated == event.Virtual {
-			continue
-		}
-		c.at = append(c.at, i)
-		c.from = append(c.from, from)
-	}
-	return c
-}
-
-func (c *shared) print(row *event.Row, image event.Image) []Cell {
-	cells := make([]Cell, len(c.from))
-	for i, from := range c.from {
-		if from < 0 {
-			cells[i] = rowID(row.Key)
-		} else {
-			cells[i] = CellOf(image[from], &row.Table.Columns[from])
-		}
-	}
-	return cells
-}
-
-func (c *shared) same(have, printed []Cell) bool {
-	for i, at := range c.at {
-		if have[at] != printed[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// sameKey compares the columns (of the row set) in key; false where they are not shared.
-func (c *shared) sameKey(key []int, have, printed []Cell) bool {
-	found := 0
-	for i, at := range c.at {
-		for _, k := range key {
-			if k != at {
-				continue
-			}
-			if have[at] != printed[i] {
-				return false
-			}
-			found++
-		}
-	}
-	return found > 0 && found == len(key)
-}
-
-func (c *shared) joined(row []Cell) string {
-	cells := make([]Cell, len(c.at))
-	for i, at := range c.at {
-		cells[i] = row[at]
-	}
-	return join(cells)
-}
-
-func (c *shared) describe(s *State, printed []Cell) string {
-	names := make([]string, len(c.at))
-	for i, at := range c.at {
-		names[i] = s.Columns[at]
-	}
-	return describe(names, printed)
-}
-
-// join is a text that two rows have in common only if all their cells are the same.
-func join(cells []Cell) string {
-	var b strings.Builder
-	var n [binary.MaxVarintLen64 + 1]byte
-	for _, c := range cells {
-		n[0] = byte(c.Kind)
-		b.Write(n[:1+binary.PutUvarint(n[1:], uint64(len(c.Text)))])
-		b.WriteString(c.Text)
-	}
-	return b.String()
-}
-
-// describeMax is how many cells of a row a message shows.
-const describeMax = 12
-
-func describe(names []string, cells []Cell) string {
-	var b strings.Builder
-	for i, c := range cells {
-		if i == describeMax {
-			b.WriteString(" …")
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(names[i] + "=" + c.String())
-	}
-	return b.String()
 }

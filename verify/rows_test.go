@@ -1,9 +1,12 @@
 package verify_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/verify"
 )
 
@@ -15,13 +18,31 @@ var twoRows = []string{
 	`{"kind":"row","db":"db","table":"t","row":{"id":"2","v":"two"}}`,
 }
 
+// judgeRows judges rows by the part of a history that lies before the last of
+// them: what comes later was not asked for yet.
 func judgeRows(t *testing.T, lines []string, rows ...*event.Row) *verify.Verdict {
 	t.Helper()
-	r := verify.NewRows(history(t, lines...), verify.DefaultLimits())
+	e := &verify.Expected{EndTS: rows[len(rows)-1].CommitTS}
+	r := verify.NewRows(verify.Config{StartTS: rows[0].CommitTS - 1, History: history(t, lines...), Expected: e, Limits: verify.DefaultLimits()})
 	for _, row := range rows {
 		r.Row(row)
 	}
 	return r.Finish()
+}
+
+// stream is a recorded one, of commits as pairs of commit-ts and physical id.
+func stream(t *testing.T, commits ...[2]int64) *verify.Stream {
+	t.Helper()
+	var lines strings.Builder
+	for _, c := range commits {
+		key := span.AppendInt(span.RecordPrefix(c[1]), 1)
+		fmt.Fprintf(&lines, `{"type":"COMMIT","op":"PUT","key":"%x","start_ts":1,"commit_ts":%d}`+"\n", key, c[0])
+	}
+	s, err := verify.ReadStream("test", strings.NewReader(lines.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestRowsThatStandAreEqual(t *testing.T) {
@@ -63,7 +84,7 @@ func TestAMoveBetweenPartitionsIsNoDelete(t *testing.T) {
 	v := judgeRows(t, lines, put(p, 71, 1, 10, image(5, "x"), nil), put(p, 72, 1, 10, nil, image(5, "x")))
 	want(t, v, "equal")
 	v = judgeRows(t, lines, put(p, 71, 1, 10, image(5, "x"), nil))
-	want(t, v, "differ(1)")
+	want(t, v, "differ(2)", "the row, still", "a change of physical id 72, got nothing delivered")
 }
 
 func TestRowsAreAMultiset(t *testing.T) {
@@ -78,14 +99,46 @@ func TestRowsAreAMultiset(t *testing.T) {
 }
 
 // The snapshots of a very short run were read with a later schema: only the
-// columns of both sides count.
-func TestColumnsOfOneSideAreLeftOut(t *testing.T) {
+// columns of both sides count, once a later DDL has made that schema.
+func TestALaterSchemaAnswersForItsColumns(t *testing.T) {
+	a := tableOf(7, "t")
 	lines := []string{
 		`{"kind":"snapshot","commit_ts":10,"physical_id":7,"known":true,"db":"db","table":"t","table_id":7}`,
 		`{"kind":"row","db":"db","table":"t","row":{"id":"1","later":"x"}}`,
 	}
-	want(t, judgeRows(t, lines, insert(tableOf(7, "t"), 10, 1, "one")), "equal")
-	want(t, judgeRows(t, lines, insert(tableOf(7, "t"), 10, 2, "one")), "differ(1)")
+	later := with(a, func(t *event.Table) { t.Columns[1] = intColumn(wColumn, "later") })
+	other := with(a, func(t *event.Table) { t.Columns[1] = intColumn(wColumn, "other") })
+	for _, c := range []struct {
+		row   *event.Row
+		ddls  []*event.DDL
+		word  string
+		texts []string
+	}{
+		{insert(a, 10, 1, "one"), []*event.DDL{ddl(5, 11, change(a, later))}, "equal", []string{"1 snapshots were read with a later schema"}},
+		{insert(a, 10, 1, "one"), []*event.DDL{ddl(5, 11, change(a, other)), ddl(5, 12, change(other, later))}, "equal", nil},
+		{insert(a, 10, 2, "one"), []*event.DDL{ddl(5, 11, change(a, later))}, "differ(1)", []string{"want no such row"}},
+		{insert(a, 10, 1, "one"), nil, "differ(2)", []string{"later: want a column, got none", "v: want no such column"}},
+		{insert(a, 10, 1, "one"), []*event.DDL{ddl(5, 11, change(a, other))}, "differ(2)", []string{"later: want a column"}},
+	} {
+		r := verify.NewRows(verify.Config{History: history(t, lines...), Tables: []*event.Table{a}, Limits: verify.DefaultLimits()})
+		r.Row(c.row)
+		for _, d := range c.ddls {
+			r.DDL(d)
+		}
+		want(t, r.Finish(), c.word, c.texts...)
+	}
+}
+
+// A row that was decoded with an older schema than the DDLs made lacks a column,
+// with or without a history; a later DDL does not excuse it.
+func TestARowOfAnOldSchemaDiffers(t *testing.T) {
+	a := tableOf(7, "t")
+	now := with(a, func(t *event.Table) { t.Columns = append(t.Columns, intColumn(wColumn, "w")) })
+	r := verify.NewRows(verify.Config{Tables: []*event.Table{a}, Limits: verify.DefaultLimits()})
+	r.DDL(ddl(5, 9, change(a, now)))
+	r.Row(insert(a, 10, 1, "one"))
+	r.DDL(ddl(5, 11, change(now, now)))
+	want(t, r.Finish(), "differ(1)", `[id="1"] w: want a column, got none`)
 }
 
 func TestVirtualColumnsAreLeftOut(t *testing.T) {
@@ -101,14 +154,43 @@ func TestNullIsNoText(t *testing.T) {
 	want(t, judgeRows(t, twoRows, row), "differ(1)", `want "one", got NULL`)
 }
 
-// Gaps of a sample are counted; in a history that has nearly all commits, a row
-// at an unknown commit-ts is a finding.
+// The stream tells a sample's gap from a commit that never was; without it the
+// history is whole.
 func TestCommitsThatTheHistoryLacks(t *testing.T) {
 	a := tableOf(7, "t")
-	v := judgeRows(t, twoRows, insert(a, 10, 1, "one"), insert(a, 11, 3, "x"), insert(a, 12, 4, "y"))
-	want(t, v, "equal", "a sample: 2 rows at 2 commits")
-	v = judgeRows(t, twoRows, insert(a, 10, 1, "one"), insert(a, 11, 3, "x"), remove(a, 20, 1, "one"))
-	want(t, v, "differ(1)", "no commit at this ts")
+	rows := []*event.Row{insert(a, 10, 1, "one"), insert(a, 11, 3, "x"), insert(a, 12, 4, "y"), remove(a, 20, 1, "one")}
+	want(t, judgeRows(t, twoRows, rows...), "differ(2)", "no commit at this ts, got insert (commit-ts 12)")
+	judged := func(s *verify.Stream) *verify.Verdict {
+		r := verify.NewRows(verify.Config{History: history(t, twoRows...), Stream: s, Limits: verify.DefaultLimits()})
+		for _, row := range rows {
+			r.Row(row)
+		}
+		return r.Finish()
+	}
+	want(t, judged(stream(t, [2]int64{10, 7}, [2]int64{11, 7}, [2]int64{12, 7}, [2]int64{20, 7})), "equal", "a sample: 2 rows at 2 commits")
+	want(t, judged(stream(t, [2]int64{10, 7}, [2]int64{11, 7}, [2]int64{12, 8}, [2]int64{20, 7})), "differ(1)", "no commit at this ts, got insert (commit-ts 12)")
+}
+
+// Nothing judged is no equality: every commit of the history has to be delivered.
+func TestACommitThatWasNotDeliveredDiffers(t *testing.T) {
+	a := tableOf(7, "t")
+	judged := func(s *verify.Stream, rows ...*event.Row) *verify.Verdict {
+		r := verify.NewRows(verify.Config{StartTS: 5, History: history(t, twoRows...), Stream: s, Limits: verify.DefaultLimits()})
+		for _, row := range rows {
+			r.Row(row)
+		}
+		return r.Finish()
+	}
+	want(t, judged(nil), "differ(2)", "db.t (row): want a change of physical id 7, got nothing delivered (commit-ts 10)", "(commit-ts 20)")
+	want(t, judged(nil, insert(a, 10, 1, "one")), "differ(1)", "nothing delivered (commit-ts 20)")
+	want(t, judged(nil, insert(a, 110, 1, "one"), remove(a, 120, 1, "one")), "differ(4)")
+	still, err := verify.ReadStream("test", strings.NewReader(fmt.Sprintf(
+		`{"type":"COMMITTED","op":"PUT","key":"%[1]x","start_ts":9,"commit_ts":10}
+{"type":"COMMIT","op":"DELETE","key":"%[1]x","start_ts":19,"commit_ts":20}`, insert(a, 10, 1, "").Key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, judged(still, insert(a, 10, 1, "one")), "equal") // what was deleted was not there
 }
 
 // A row under an id that SQL does not see any more stands under the new one.
@@ -124,13 +206,13 @@ func TestADoubledWriteIsJudgedUnderTheNewID(t *testing.T) {
 }
 
 func TestWithoutHistoryRowsAreCounted(t *testing.T) {
-	r := verify.NewRows(nil, verify.DefaultLimits())
+	r := verify.NewRows(verify.Config{})
 	r.Row(insert(tableOf(7, "t"), 10, 1, "one"))
 	want(t, r.Finish(), "equal", "no history was recorded: 1 rows")
 }
 
 func TestAVerdictIsBounded(t *testing.T) {
-	r := verify.NewRows(history(t, twoRows...), verify.Limits{Differences: 2, Listings: 2})
+	r := verify.NewRows(verify.Config{History: history(t, twoRows[:3]...), Limits: verify.Limits{Differences: 2, Listings: 2}})
 	for i := range int64(5) {
 		r.Row(insert(tableOf(7, "t"), 10, 100+i, "x"))
 	}

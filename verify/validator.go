@@ -9,69 +9,73 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// seen remembers every commit-ts of every key, in the order of arrival. It has
-// to remember all of them: a delivery that repeats an old one is forgiven at any
-// distance, and only memory tells it from a new row that comes late.
-type seen map[string][]tso.TS
-
-// has tells whether the key came at that ts before, and the last new ts of it.
-func (s seen) has(key []byte, ts tso.TS) (again bool, last tso.TS) {
-	all := s[string(key)]
-	if len(all) == 0 {
-		return false, 0
-	}
-	return slices.Contains(all, ts), all[len(all)-1]
+// Seen remembers every commit-ts of every key. It has to remember all of them: a
+// delivery that repeats an old one is forgiven at any distance, and only memory
+// tells it from a new row that comes late. The validators of one changefeed share
+// one.
+type Seen struct {
+	of map[string][]tso.TS // by key, ascending
 }
 
-func (s seen) add(key []byte, ts tso.TS) { s[string(key)] = append(s[string(key)], ts) }
+// NewSeen has seen nothing.
+func NewSeen() *Seen { return &Seen{of: map[string][]tso.TS{}} }
 
-// Order checks that the rows of one key arrive in the order of their commit-ts.
-// A row that was seen before may come again.
-type Order struct{ seen seen }
-
-// NewOrder has seen nothing.
-func NewOrder() *Order { return &Order{seen: seen{}} }
-
-// Seen tells whether this change of this key came before.
-func (o *Order) Seen(r *event.Row) bool {
-	again, _ := o.seen.has(r.Key, r.CommitTS)
+// Has tells whether this change of this key came before.
+func (s *Seen) Has(r *event.Row) bool {
+	_, again := slices.BinarySearch(s.of[string(r.Key)], r.CommitTS)
 	return again
 }
 
+// Add remembers a row. Rows of one key come in order but for a fault, so that
+// this appends.
+func (s *Seen) Add(r *event.Row) {
+	all := s.of[string(r.Key)]
+	if at, again := slices.BinarySearch(all, r.CommitTS); !again {
+		s.of[string(r.Key)] = slices.Insert(all, at, r.CommitTS)
+	}
+}
+
+// latest is the key's highest commit-ts so far.
+func (s *Seen) latest(r *event.Row) tso.TS {
+	if all := s.of[string(r.Key)]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return 0
+}
+
+// Order checks that the rows of one key arrive in the order of their commit-ts.
+// A row that was seen before may come again.
+type Order struct{ seen *Seen }
+
+// NewOrder judges by what was seen; whoever calls Row adds the row afterwards.
+func NewOrder(seen *Seen) *Order { return &Order{seen} }
+
 // Row takes the next row.
 func (o *Order) Row(r *event.Row) error {
-	again, last := o.seen.has(r.Key, r.CommitTS)
-	if again {
-		return nil
-	}
-	if r.CommitTS < last {
+	if last := o.seen.latest(r); r.CommitTS < last && !o.seen.Has(r) {
 		return cdcerr.Bug("order: key %X of %s came at commit-ts %d after %d (start-ts %d)",
 			r.Key, r.Table.FullName(), r.CommitTS, last, r.StartTS)
 	}
-	o.seen.add(r.Key, r.CommitTS)
 	return nil
 }
 
 // Resolved checks P4: once a resolved-ts (a sink's checkpoint is one) is out, no
 // row at or below it comes that was not seen before; and P3: it never goes back.
 type Resolved struct {
-	seen seen
+	seen *Seen
 	at   tso.TS
 }
 
-// NewResolved starts at a resolved-ts: a changefeed's start-ts.
-func NewResolved(at tso.TS) *Resolved { return &Resolved{seen: seen{}, at: at} }
+// NewResolved starts at a resolved-ts: a changefeed's start-ts. Whoever calls Row
+// adds the row to what was seen afterwards.
+func NewResolved(seen *Seen, at tso.TS) *Resolved { return &Resolved{seen: seen, at: at} }
 
 // Row takes the next row.
 func (v *Resolved) Row(r *event.Row) error {
-	if again, _ := v.seen.has(r.Key, r.CommitTS); again {
-		return nil
-	}
-	if r.CommitTS <= v.at {
+	if r.CommitTS <= v.at && !v.seen.Has(r) {
 		return cdcerr.Bug("P4: key %X of %s came at commit-ts %d, resolved-ts %d was out (start-ts %d)",
 			r.Key, r.Table.FullName(), r.CommitTS, v.at, r.StartTS)
 	}
-	v.seen.add(r.Key, r.CommitTS)
 	return nil
 }
 

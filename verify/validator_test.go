@@ -18,32 +18,49 @@ func broken(t *testing.T, err error, text string) {
 	}
 }
 
+// rowsInto is a validator whose rows are remembered, as a Judge does it.
+func rowsInto(seen *verify.Seen, take func(*event.Row) error) func(*event.Row) error {
+	return func(r *event.Row) error {
+		err := take(r)
+		seen.Add(r)
+		return err
+	}
+}
+
 func TestOrderForgivesWhatItSaw(t *testing.T) {
-	a, o := tableOf(7, "t"), verify.NewOrder()
+	a, seen := tableOf(7, "t"), verify.NewSeen()
+	row := rowsInto(seen, verify.NewOrder(seen).Row)
 	for _, ts := range []tso.TS{10, 12, 10, 12, 13} {
-		if err := o.Row(insert(a, ts, 1, "x")); err != nil {
+		if err := row(insert(a, ts, 1, "x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	broken(t, o.Row(insert(a, 11, 1, "x")), "commit-ts 11 after 13")
-	if err := o.Row(insert(a, 11, 2, "x")); err != nil {
+	broken(t, row(insert(a, 11, 1, "x")), "commit-ts 11 after 13")
+	if err := row(insert(a, 11, 2, "x")); err != nil {
 		t.Fatal("another key has an order of its own:", err)
+	}
+	for ts, want := range map[tso.TS]bool{9: false, 10: true, 11: true, 12: true, 13: true, 14: false} {
+		if seen.Has(insert(a, ts, 1, "x")) != want {
+			t.Errorf("seen at %d: %t", ts, !want)
+		}
 	}
 }
 
 func TestResolvedIsAPromise(t *testing.T) {
-	a, v := tableOf(7, "t"), verify.NewResolved(5)
+	a, seen := tableOf(7, "t"), verify.NewSeen()
+	v := verify.NewResolved(seen, 5)
 	broken(t, v.Row(insert(a, 5, 1, "x")), "resolved-ts 5 was out")
-	if err := v.Row(insert(a, 10, 1, "x")); err != nil {
+	row := rowsInto(seen, v.Row)
+	if err := row(insert(a, 10, 1, "x")); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.Resolved(10); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Row(insert(a, 10, 1, "x")); err != nil {
+	if err := row(insert(a, 10, 1, "x")); err != nil {
 		t.Fatal("a repeated row is no new one:", err)
 	}
-	broken(t, v.Row(insert(a, 10, 2, "x")), "P4")
+	broken(t, row(insert(a, 10, 2, "x")), "P4")
 	broken(t, v.Resolved(9), "P3")
 }
 

@@ -19,7 +19,7 @@ func conductRules() []Rule {
 		{"sleep", "no test waits for a state by sleeping", checkSleep},
 		{"port", "no test listens on a fixed port", checkPorts},
 		{"leak", "packages that start goroutines prove in their tests that all of them end", checkLeaks},
-		{"race", "packages that start goroutines are in the Makefile's race pass", checkRaceList},
+		{"race", "packages that start goroutines, or share state between those of others, are in the Makefile's race pass", checkRaceList},
 	}
 }
 
@@ -177,6 +177,14 @@ func checkLeaks(p *pass) {
 	}
 }
 
+// sharesState tells whether a package guards anything against goroutines, its
+// own or its callers'.
+func (p *pass) sharesState(pkg *Package) bool {
+	return slices.ContainsFunc(pkg.Files, func(f *File) bool {
+		return !f.Test && slices.ContainsFunc(p.imports(f), func(i imported) bool { return i.path == "sync" || i.path == "sync/atomic" })
+	})
+}
+
 // checkRaceList holds the Makefile's RACE line against the code, both ways.
 func checkRaceList(p *pass) {
 	line, listed := 0, []string(nil)
@@ -192,14 +200,18 @@ func checkRaceList(p *pass) {
 	}
 	for _, pkg := range p.Packages {
 		tested := slices.ContainsFunc(pkg.Files, func(f *File) bool { return f.Test })
-		if p.startsGoroutines(pkg) && tested && !slices.Contains(listed, pkg.Path) {
+		switch {
+		case !tested || slices.Contains(listed, pkg.Path):
+		case p.startsGoroutines(pkg):
 			p.report("Makefile", line, "package %s starts goroutines and is not in RACE", pkg.Path)
+		case p.sharesState(pkg):
+			p.report("Makefile", line, "package %s uses sync and is not in RACE", pkg.Path)
 		}
 	}
 	for _, name := range listed {
 		i := slices.IndexFunc(p.Packages, func(pkg *Package) bool { return pkg.Path == name })
-		if i < 0 || !p.startsGoroutines(p.Packages[i]) {
-			p.report("Makefile", line, "RACE names %s, which starts no goroutine", name)
+		if i < 0 || !p.startsGoroutines(p.Packages[i]) && !p.sharesState(p.Packages[i]) {
+			p.report("Makefile", line, "RACE names %s, which starts no goroutine and uses no sync", name)
 		}
 	}
 }

@@ -16,9 +16,8 @@ type store struct {
 }
 
 type cell struct {
-	lock   *Lock
-	ends   map[tso.TS]tso.TS // by start-ts: the commit-ts, 0 = rolled back
-	writes []tso.TS          // start-ts of commits
+	lock *Lock
+	ends map[tso.TS]tso.TS // by start-ts: the commit-ts, 0 = rolled back
 }
 
 func (s *store) now() tso.TS { s.clock++; return s.clock }

@@ -135,7 +135,7 @@ func (t *Tracker) name(h *hold, ahead tso.TS) {
 
 // renew gives up the registrations of those laggards whose time has come, at most
 // so many.
-func (t *Tracker) renew(slow []*hold, factor time.Duration, atMost int) {
+func (t *Tracker) renew(slow []*hold, factor, atMost int) {
 	if t.cfg.Renew == 0 {
 		return
 	}
@@ -148,7 +148,7 @@ func (t *Tracker) renew(slow []*hold, factor time.Duration, atMost int) {
 		}
 	}
 	for _, h := range slow {
-		patience := factor * t.cfg.Renew << min(h.renewals, renewalsMax)
+		patience := time.Duration(factor) * t.cfg.Renew << min(h.renewals, renewalsMax)
 		if held[h.ts] {
 			patience *= heldFactor
 		}
