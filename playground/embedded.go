@@ -20,6 +20,8 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
 )
 
 // Embedded is a database in this process that speaks MySQL's protocol on
@@ -34,7 +36,7 @@ type Embedded struct {
 func OpenEmbedded(port int) (*Embedded, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return nil, fmt.Errorf("embedded database: %w", err)
+		return nil, cdcerr.InvalidArgument.Wrap(err, "--mysql-port %d: the embedded database cannot listen; give another port, or leave it out for a free one", port)
 	}
 	logrus.SetOutput(io.Discard) // the engine logs every client's error through it
 	provider := memory.NewDBProvider()

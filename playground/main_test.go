@@ -351,13 +351,25 @@ func TestAUsedDatabaseIsRefused(t *testing.T) {
 // What the downstream has nothing for stops that recording, not the next.
 func TestARefusedRecordingDoesNotStopTheNext(t *testing.T) {
 	e := serve(t)
-	status, stdout, stderr := command(t, "--recording", golden+"/11_partition.jsonl.gz", "--recording", golden+"/20_system.jsonl.gz",
+	status, stdout, stderr := command(t, "--recording", golden+"/07_pk_kinds.jsonl.gz", "--recording", golden+"/20_system.jsonl.gz",
 		"--sink-uri", e.URI(), "--verify")
 	if status != couldNotRun || !strings.HasPrefix(stdout, "20_system rows=equal end=equal") {
 		t.Errorf("status %d, %q", status, stdout)
 	}
-	if !strings.Contains(stderr, "11_partition: could not run: ") || !strings.Contains(stderr, "CDC:ErrDDLNotPortable") {
+	if !strings.Contains(stderr, "07_pk_kinds: could not run: ") || !strings.Contains(stderr, "CDC:ErrExecDDLFailed") {
 		t.Error(stderr)
+	}
+}
+
+// The limits of the database in this process stand beside what failed in it.
+func TestTheEmbeddedDatabasesLimitsAreTold(t *testing.T) {
+	const words = "Not all of this need be Sluice's doing"
+	status, _, stderr := command(t, "--recording", golden+"/07_pk_kinds.jsonl.gz", "--verify")
+	if status != couldNotRun || !strings.Contains(stderr, words) || !strings.Contains(stderr, "keys on prefixes") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	if status, _, stderr = command(t, "--recording", golden+"/20_system.jsonl.gz", "--verify"); status != allEqual || strings.Contains(stderr, words) {
+		t.Errorf("status %d, %q", status, stderr)
 	}
 }
 

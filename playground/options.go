@@ -38,6 +38,15 @@ func (r repeated) Set(s string) error {
 	return nil
 }
 
+// embeddedLimits are what to know of the database in this process.
+const embeddedLimits = `The database in this process is for a first look, and some of what TiDB does is
+beyond it: its tables are not partitioned, it has no fractions of a TIME, no zero
+dates, no primary keys on prefixes and no renames from one database to another;
+it prints JSON's 1.0 as 1 and rounds JSON's large numbers, gives old rows another
+default for an ENUM that is added, and breaks the connection at a MODIFY COLUMN
+to TIMESTAMP. A MariaDB, MySQL or TiDB can do more: give its --sink-uri.
+`
+
 // ParseOptions reads the arguments after the command's name. What is wrong with
 // them, and the help that was asked for (flag.ErrHelp), is told on stderr.
 func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
@@ -56,14 +65,20 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	f.StringVar(&o.TLS.Key, "key", "", "with --pd: `FILE` of its key")
 	f.Var(repeated{&o.Filter}, "filter", "with --pd: `RULE` for the tables to replicate, such as 'shop.*' or '!shop.log'; may be repeated, the last that matches counts (default *.*)")
 	f.StringVar(&o.SinkURI, "sink-uri", "", "downstream `URI`: blackhole://, mysql://user:password@host:port/ (default: a database in this process)")
-	f.BoolVar(&o.Verify, "verify", false, "exit after the verdict")
+	f.BoolVar(&o.Verify, "verify", false, "exit after the verdict; without it the database in this process stays up until Ctrl-C")
 	f.StringVar(&speed, "speed", "", "1 replays as it was recorded, 2 twice as fast, 0 as fast as it is read (default 1, with --verify 0)")
 	f.BoolVar(&o.DropExisting, "drop-existing", false, "drop the recording's databases downstream even where tables stand in them that the playground did not make; without it such a run is refused")
 	f.IntVar(&o.Port, "mysql-port", 0, "port on 127.0.0.1 of the database in this process (default: a free one)")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if err := o.complete(f.Args(), speed); err != nil {
+	err := o.complete(f.Args(), speed)
+	f.Visit(func(given *flag.Flag) {
+		if given.Name == "sink-uri" && o.SinkURI == "" {
+			err = cdcerr.InvalidArgument.New("--sink-uri is empty: leave it out for the database in this process")
+		}
+	})
+	if err != nil {
 		fmt.Fprintln(stderr, cdcerr.Explain(err))
 		return nil, err
 	}
@@ -81,8 +96,10 @@ func usage(f *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, `
 One line a recording goes to stdout:
   NAME rows=equal|differ(n) end=equal|differ(n)|listed(n) seconds
-The database in this process is for a first look: it has no partitions, keeps no
-fractions of a TIME and no large numbers in JSON. Give --sink-uri for the rest.
+`+embeddedLimits+`
+In a database of yours the playground drops and makes the databases that a run
+writes, and keeps in sluice_playground.left_tables which tables it has made; it
+refuses databases with other tables. It needs the rights to do that.
 
 Exit status: 0 all equal (what is listed with its reason counts as equal),
 1 something differs, 2 something could not run.

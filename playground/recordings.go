@@ -40,6 +40,8 @@ func findRecordings(given []string) ([]recording, error) {
 	for _, path := range given {
 		info, err := os.Stat(path)
 		switch {
+		case err != nil && path == defaultRecording:
+			return nil, cdcerr.RecordingInvalid.Wrap(err, "the demo's recording lies in Sluice's source tree: run this from there, or give --recording")
 		case err != nil:
 			return nil, cdcerr.RecordingInvalid.Wrap(err, "--recording %s", path)
 		case info.IsDir():
@@ -65,7 +67,11 @@ func recordingsIn(dir string) ([]recording, error) {
 		return nil, cdcerr.RecordingInvalid.Wrap(err, "--recording %s", dir)
 	}
 	var out []recording
+	var below []string
 	for _, e := range entries {
+		if e.IsDir() && holdsRecordings(filepath.Join(dir, e.Name())) {
+			below = append(below, e.Name())
+		}
 		if e.IsDir() || !isStream(e.Name()) {
 			continue
 		}
@@ -75,6 +81,9 @@ func recordingsIn(dir string) ([]recording, error) {
 		}
 		out = append(out, r)
 	}
+	if len(out) == 0 && len(below) > 0 {
+		return nil, cdcerr.RecordingInvalid.New("--recording %s: no NAME%s directly in this directory; these in it have some: %s", dir, streamSuffix, few(below))
+	}
 	if len(out) == 0 {
 		return nil, cdcerr.RecordingInvalid.New("--recording %s: no NAME%s in this directory", dir, streamSuffix)
 	}
@@ -82,13 +91,33 @@ func recordingsIn(dir string) ([]recording, error) {
 	return out, nil
 }
 
+func holdsRecordings(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() && isStream(e.Name()) })
+}
+
 func isStream(file string) bool {
 	name, ok := strings.CutSuffix(file, streamSuffix)
 	return ok && !slices.ContainsFunc(companions, func(c string) bool { return strings.HasSuffix(name, c) })
 }
 
+// companionOf is the name of the recording that a file belongs to.
+func companionOf(file string) (string, bool) {
+	for _, suffix := range []string{streamSuffix, ".jsonl"} {
+		for _, c := range companions {
+			if name, ok := strings.CutSuffix(file, c+suffix); ok {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
 func recordingOf(path string) (recording, error) {
 	base := filepath.Base(path)
+	if name, ok := companionOf(base); ok {
+		return recording{}, cdcerr.RecordingInvalid.New("--recording %s: this file goes with a recording, which is given as %s%s", path, name, streamSuffix)
+	}
 	if !isStream(base) {
 		return recording{}, cdcerr.RecordingInvalid.New("--recording %s: a recording is given as NAME%s", path, streamSuffix)
 	}
@@ -121,7 +150,7 @@ func beside(stem, word string, needed bool) (string, error) {
 		}
 	}
 	if needed {
-		return "", cdcerr.RecordingInvalid.New("recording %s: %s%s%s is missing", stem, filepath.Base(stem), word, streamSuffix)
+		return "", cdcerr.RecordingInvalid.New("recording %s: %[2]s%[3]s%[4]s is missing, and so is %[2]s%[3]s.jsonl", stem, filepath.Base(stem), word, streamSuffix)
 	}
 	return "", nil
 }

@@ -45,6 +45,7 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 		"--mysql-port 70000":           "--mysql-port 70000",
 		"--mysql-port 1 --sink-uri x:": "--mysql-port",
 		"--nope":                       "-nope",
+		"--sink-uri=":                  "--sink-uri is empty",
 		"testdata/golden":              "--recording",
 	} {
 		var stderr bytes.Buffer
@@ -121,7 +122,18 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	refuse(dir, "a.meta.jsonl.gz is missing")
 	writeFile(t, filepath.Join(dir, "a.meta.jsonl.gz"), "")
 	refuse(a, "a.expected.jsonl.gz is missing")
-	refuse(filepath.Join(dir, "a.meta.jsonl.gz"), "given as NAME.jsonl.gz")
+	refuse(a, "a.expected.jsonl")
+	refuse(filepath.Join(dir, "a.meta.jsonl.gz"), "given as a.jsonl.gz")
+	writeFile(t, filepath.Join(dir, "a.expected.jsonl"), "")
+	refuse(filepath.Join(dir, "a.expected.jsonl"), "given as a.jsonl.gz")
+	writeFile(t, filepath.Join(dir, "README"), "")
+	refuse(filepath.Join(dir, "README"), "given as NAME.jsonl.gz")
+	above := t.TempDir()
+	if err := os.Rename(dir, filepath.Join(above, "inner")); err != nil {
+		t.Fatal(err)
+	}
+	refuse(above, "these in it have some: inner")
+	refuse(defaultRecording, "source tree") // the tests run below it
 }
 
 func TestABadFileIsNamedWithItsLine(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/verify"
@@ -40,6 +41,10 @@ func (p *player) explain(name, what string, v *verify.Verdict) {
 	if p.options.Verify {
 		return
 	}
+	rows := "rows in the table"
+	if what == "rows" {
+		rows = "changes judged by what the table held after them"
+	}
 	for _, t := range v.Tables {
 		word := "equal"
 		switch {
@@ -48,7 +53,7 @@ func (p *player) explain(name, what string, v *verify.Verdict) {
 		case t.Listed > 0:
 			word = fmt.Sprintf("listed(%d)", t.Listed)
 		}
-		fmt.Fprintf(p.words, "%s %s: %-32s %8d rows  %s\n", name, what, t.Table, t.Rows, word)
+		fmt.Fprintf(p.words, "%s %s: %-32s %8d %s  %s\n", name, what, t.Table, t.Rows, rows, word)
 	}
 }
 
@@ -99,9 +104,16 @@ func (p *player) client() string {
 	return "mysql --protocol=tcp -h " + host + " -P " + port + " -u root"
 }
 
-// stay keeps the database in this process up for whoever wants to look.
+// stay keeps the database in this process up for whoever wants to look; another
+// one stays by itself.
 func (p *player) stay(ctx context.Context) {
-	if ctx.Err() != nil || p.options.SinkURI != "" {
+	if ctx.Err() != nil {
+		return
+	}
+	if p.options.SinkURI != "" {
+		if d, ok := p.target.(*database); ok {
+			fmt.Fprintf(p.words, "\nWhat was written stands in %s: database %s.\n", d.cfg, strings.Join(d.ours, ", "))
+		}
 		return
 	}
 	fmt.Fprintf(p.words, "\nThe database stays up; any MySQL client can look into it:\n\n  %s\n\nCtrl-C ends.\n", p.client())

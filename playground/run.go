@@ -103,6 +103,9 @@ func (p *player) replay(ctx context.Context, recordings []recording) int {
 		p.greet(recordings)
 	}
 	status := p.all(ctx, recordings)
+	if p.embedded != "" && status != allEqual && ctx.Err() == nil {
+		fmt.Fprintf(p.words, "\nNot all of this need be Sluice's doing. %s", embeddedLimits)
+	}
 	if !p.options.Verify {
 		p.stay(ctx)
 	}
