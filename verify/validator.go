@@ -63,12 +63,16 @@ func (o *Order) Row(r *event.Row) error {
 // row at or below it comes that was not seen before; and P3: it never goes back.
 type Resolved struct {
 	seen *Seen
-	at   tso.TS
+	at   tso.TS // no new row at or below it
+	last tso.TS
 }
 
-// NewResolved starts at a resolved-ts: a changefeed's start-ts. Whoever calls Row
-// adds the row to what was seen afterwards.
-func NewResolved(seen *Seen, at tso.TS) *Resolved { return &Resolved{seen: seen, at: at} }
+// NewResolved starts at a changefeed's start-ts: its rows lie above that, while
+// the first resolved-ts may lie just below, before the DDLs at the start-ts itself.
+// Whoever calls Row adds the row to what was seen afterwards.
+func NewResolved(seen *Seen, start tso.TS) *Resolved {
+	return &Resolved{seen: seen, at: start, last: start.Prev()}
+}
 
 // Row takes the next row.
 func (v *Resolved) Row(r *event.Row) error {
@@ -81,10 +85,10 @@ func (v *Resolved) Row(r *event.Row) error {
 
 // Resolved takes the next resolved-ts.
 func (v *Resolved) Resolved(ts tso.TS) error {
-	if ts < v.at {
-		return cdcerr.Bug("P3: resolved-ts went back from %d to %d", v.at, ts)
+	if ts < v.last {
+		return cdcerr.Bug("P3: resolved-ts went back from %d to %d", v.last, ts)
 	}
-	v.at = ts
+	v.at, v.last = max(v.at, ts), ts
 	return nil
 }
 

@@ -50,6 +50,11 @@ func TestResolvedIsAPromise(t *testing.T) {
 	a, seen := tableOf(7, "t"), verify.NewSeen()
 	v := verify.NewResolved(seen, 5)
 	broken(t, v.Row(insert(a, 5, 1, "x")), "resolved-ts 5 was out")
+	if err := v.Resolved(4); err != nil {
+		t.Fatal("before the DDLs at the start:", err)
+	}
+	broken(t, v.Resolved(3), "P3")
+	broken(t, v.Row(insert(a, 5, 1, "x")), "P4")
 	row := rowsInto(seen, v.Row)
 	if err := row(insert(a, 10, 1, "x")); err != nil {
 		t.Fatal(err)
