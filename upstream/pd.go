@@ -125,7 +125,7 @@ func (c *Client) clusterOf(ctx context.Context, endpoint string) uint64 {
 	if err != nil {
 		return 0
 	}
-	defer cc.Close() //nolint:errcheck // the only error is that it is closed already
+	defer cc.Close() // the only error is that it is closed already
 	resp, err := pdpb.NewPDClient(cc).GetMembers(ctx, &pdpb.GetMembersRequest{})
 	if err != nil {
 		return 0

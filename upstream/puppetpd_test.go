@@ -258,4 +258,3 @@ func (p *puppet) LoadKeyspace(_ context.Context, req *keyspacepb.LoadKeyspaceReq
 func (p *puppet) Get(context.Context, *meta_storagepb.GetRequest) (*meta_storagepb.GetResponse, error) {
 	return &meta_storagepb.GetResponse{Header: &meta_storagepb.ResponseHeader{}}, nil
 }
-

@@ -264,17 +264,22 @@ func (l *link) pass(in func(Trouble) (hold bool, delay time.Duration)) bool {
 				return false
 			}
 		case delay > 0:
-			timer := time.NewTimer(delay)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-				return true
-			case <-changed:
-				return true
-			case <-l.closed:
-				return false
-			}
+			return l.wait(delay, changed)
 		}
 		return true
 	}
+}
+
+// wait lasts for a delay, or until the trouble changes; false means that the
+// connection was closed.
+func (l *link) wait(delay time.Duration, changed <-chan struct{}) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-l.closed:
+		return false
+	}
+	return true
 }

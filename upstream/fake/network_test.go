@@ -201,8 +201,8 @@ func TestFollowersOfPD(t *testing.T) {
 	must(t, c.LeadPD(1))
 	ask := func(headers ...string) codes.Code {
 		ctx := ctx
-		for i := 0; i < len(headers); i += 2 {
-			ctx = outgoing(ctx, headers[i], headers[i+1])
+		if len(headers) > 0 {
+			ctx = metadata.AppendToOutgoingContext(ctx, headers...)
 		}
 		_, err := cl.pd.GetAllStores(ctx, &pdpb.GetAllStoresRequest{Header: cl.header()})
 		return status.Code(err)
@@ -233,8 +233,4 @@ func TestFollowersOfPD(t *testing.T) {
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("ts of a follower: %v", err)
 	}
-}
-
-func outgoing(ctx context.Context, key, value string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, key, value)
 }

@@ -229,8 +229,8 @@ func fitDecimal(to *event.Column, text string) (encode.Value, error) {
 // fitInteger reads a whole number into an integer column, a YEAR or a BIT.
 func fitInteger(to *event.Column, text string) (encode.Value, error) {
 	bits := 8 * intBytes(uint8(to.Type))
-	switch {
-	case to.Type == event.TypeYear:
+	switch to.Type {
+	case event.TypeYear:
 		n, err := strconv.ParseInt(text, 10, 64)
 		switch {
 		case err != nil || n != 0 && (n < 1901 || n > 2155) && (n < 1 || n > 99):
@@ -241,7 +241,7 @@ func fitInteger(to *event.Column, text string) (encode.Value, error) {
 			n += 1900
 		}
 		return n, nil
-	case to.Type == event.TypeBit:
+	case event.TypeBit:
 		bits = max(to.Flen, 1)
 	}
 	if to.Type == event.TypeBit || to.Unsigned() {

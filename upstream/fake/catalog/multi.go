@@ -35,9 +35,8 @@ func (p *planner) queueChanges(db *DBInfo, t *TableInfo, changes []*change) erro
 
 // multiStep is where a step of a sub-job stands.
 type multiStep struct {
-	sub     *SubJob
-	skip    bool // the version was brought by a sub-job before it in the same step
-	changed bool // the sub-job's own version
+	sub  *SubJob
+	skip bool // the version was brought by a sub-job before it in the same step
 }
 
 // hold tells a change that cannot be undone to wait until all others can no
