@@ -6,9 +6,6 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// Action is TiDB's number for a kind of DDL job.
-type Action int
-
 // TableChange is what a DDL did to one table. Before is nil for a new one,
 // After for one that is gone. Ids tell a table's identity, not names.
 type TableChange struct {

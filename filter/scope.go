@@ -9,13 +9,6 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 )
 
-// The kinds of DDL that one statement of several tables can be, by TiDB's numbers.
-const (
-	actionExchangePartition event.Action = 42
-	actionRenameTables      event.Action = 47
-	actionCreateTables      event.Action = 60
-)
-
 // noBackslashEscapes is MySQL's bit of that SQL mode.
 const noBackslashEscapes = 1 << 20
 
@@ -88,7 +81,7 @@ func (s Scope) DDL(d *event.DDL) (Decision, error) {
 			after = append(after, n.After.PhysicalIDs()...)
 		}
 	}
-	if d.Action == actionExchangePartition && slices.Contains(kept, true) && slices.Contains(kept, false) {
+	if d.Action == event.ActionExchangePartition && slices.Contains(kept, true) && slices.Contains(kept, false) {
 		return Decision{}, s.halfExchange(d)
 	}
 	out.Added, out.Removed = less(after, before), less(before, after)
@@ -174,9 +167,9 @@ func (s Scope) wantedPart(d *event.DDL, nets []net, kept []bool) (*event.DDL, er
 		part.Tables[i] = d.Tables[step]
 	}
 	switch d.Action {
-	case actionRenameTables:
+	case event.ActionRenameTables:
 		part.Query = renameQuery(part.Tables)
-	case actionCreateTables:
+	case event.ActionCreateTables:
 		texts := statements(d.Query, d.SQLMode&noBackslashEscapes != 0)
 		if len(texts) != len(d.Tables) {
 			return nil, cdcerr.InvalidDDLJob.New("job %d creates %d tables with %d statements: %s", d.JobID, len(d.Tables), len(texts), d.Query)

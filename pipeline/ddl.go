@@ -6,7 +6,6 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
-	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -66,7 +65,7 @@ func (p *planned) fatal() bool { return p.err != nil }
 // this one is carried out.
 func (r *reader) follow(ctx context.Context, p *planned) error {
 	from := p.SwitchTS
-	if p.Action == schema.ActionRecoverTable || p.Action == schema.ActionRecoverSchema {
+	if p.Action == event.ActionRecoverTable || p.Action == event.ActionRecoverSchema {
 		from = p.FinishedTS
 	}
 	for _, id := range p.Added {

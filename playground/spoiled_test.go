@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
-	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/verify"
 )
 
@@ -84,9 +83,9 @@ func TestALostDDLIsFound(t *testing.T) {
 		action    event.Action
 		rows, end bool
 	}{
-		"CREATE TABLE": {"09_conflict", schema.ActionCreateTable, false, true},
-		"DROP COLUMN":  {"13_ddl_column", schema.ActionDropColumn, true, false},
-		"ADD COLUMN":   {"13_ddl_column", schema.ActionAddColumn, true, false},
+		"CREATE TABLE": {"09_conflict", event.ActionCreateTable, false, true},
+		"DROP COLUMN":  {"13_ddl_column", event.ActionDropColumn, true, false},
+		"ADD COLUMN":   {"13_ddl_column", event.ActionAddColumn, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := recordingOf(golden + "/" + c.recording + ".jsonl.gz")

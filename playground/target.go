@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
-	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/sink/mysql"
@@ -173,7 +172,7 @@ func copyStart(ctx context.Context, a *attached, to sink.Sink) error {
 	before := a.start.Prev()
 	for _, db := range a.stood {
 		err := to.DDL(ctx, sink.Grant{}, &event.DDL{
-			Action: schema.ActionCreateSchema, SwitchTS: before, FinishedTS: before, DatabaseAfter: db,
+			Action: event.ActionCreateSchema, SwitchTS: before, FinishedTS: before, DatabaseAfter: db,
 		})
 		if err != nil {
 			return err
@@ -183,9 +182,9 @@ func copyStart(ctx context.Context, a *attached, to sink.Sink) error {
 		d := &event.DDL{SwitchTS: a.start, FinishedTS: a.start, Schema: t.Schema, Tables: []event.TableChange{{After: t}}}
 		switch t.Kind {
 		case event.BaseTable:
-			d.Action = schema.ActionRecoverTable
+			d.Action = event.ActionRecoverTable
 		case event.View:
-			d.Action = schema.ActionCreateView
+			d.Action = event.ActionCreateView
 		default:
 			continue // what is in a sequence or a temporary table is in no event either
 		}

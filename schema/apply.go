@@ -38,21 +38,21 @@ func (s *Store) apply(st *step) (*event.DDL, error) {
 // effect is the one switch over what a job does.
 func (c *change) effect(st *step) error {
 	switch a := c.job.Type; {
-	case a <= ActionNone || a > lastAction || a == ActionUnused66:
+	case !a.Known():
 		return cdcerr.UnknownDDL.New("job %d, done at %d, is of type %d: %s", c.job.ID, c.row.CommitTS, a, c.job.Query)
-	case a == ActionCreateSchema:
+	case a == event.ActionCreateSchema:
 		return c.createSchema()
-	case a == ActionDropSchema:
+	case a == event.ActionDropSchema:
 		return c.dropSchema()
-	case a == ActionRecoverSchema:
+	case a == event.ActionRecoverSchema:
 		return c.recoverSchema(st.answer)
-	case creates(a) || a == ActionRecoverTable:
+	case creates(a) || a == event.ActionRecoverTable:
 		return c.createTables()
-	case a == ActionDropTable || a == ActionDropView || a == ActionDropSequence:
+	case a == event.ActionDropTable || a == event.ActionDropView || a == event.ActionDropSequence:
 		return c.dropTable()
-	case a == ActionRenameTables:
+	case a == event.ActionRenameTables:
 		return c.renames()
-	case a == ActionExchangePartition:
+	case a == event.ActionExchangePartition:
 		return c.exchange()
 	case c.job.Binlog.DBInfo != nil && c.job.Binlog.TableInfo == nil:
 		return c.alterSchema()
@@ -68,10 +68,10 @@ func (c *change) effect(st *step) error {
 // the store with a wrong shape.
 func needsTable(a event.Action) bool {
 	switch a {
-	case ActionAddColumn, ActionDropColumn, ActionAddColumns, ActionDropColumns, ActionModifyColumn, ActionSetDefault,
-		ActionAddIndex, ActionDropIndex, ActionDropIndexes, ActionAddPrimaryKey, ActionDropPrimaryKey,
-		ActionTruncateTable, ActionAddPartition, ActionDropPartition, ActionTruncatePartition, ActionReorganizePartition,
-		ActionAlterPartitioning, ActionRemovePartitioning, ActionMultiSchemaChange, ActionTableCharset, ActionRenameTable:
+	case event.ActionAddColumn, event.ActionDropColumn, event.ActionAddColumns, event.ActionDropColumns, event.ActionModifyColumn, event.ActionSetDefault,
+		event.ActionAddIndex, event.ActionDropIndex, event.ActionDropIndexes, event.ActionAddPrimaryKey, event.ActionDropPrimaryKey,
+		event.ActionTruncateTable, event.ActionAddPartition, event.ActionDropPartition, event.ActionTruncatePartition, event.ActionReorganizePartition,
+		event.ActionAlterPartitioning, event.ActionRemovePartitioning, event.ActionMultiSchemaChange, event.ActionTableCharset, event.ActionRenameTable:
 		return true
 	}
 	return false
@@ -140,7 +140,7 @@ func (c *change) recoverSchema(tables []*TableInfo) error {
 // be told twice, and by fast create table after the snapshot has it.
 func (c *change) createTables() error {
 	infos := c.job.Binlog.MultipleTableInfos
-	if c.job.Type != ActionCreateTables {
+	if c.job.Type != event.ActionCreateTables {
 		infos = []*TableInfo{c.job.Binlog.TableInfo}
 	}
 	c.nothing = true

@@ -53,13 +53,13 @@ func conversions(j *Job, before, after *event.Table) ([]event.Conversion, error)
 		return nil
 	}
 	switch {
-	case j.Type == ActionModifyColumn:
+	case j.Type == event.ActionModifyColumn:
 		if err := add("MODIFY COLUMN", func() (modifyArg, error) { return parseModify(j.RawArgs) }); err != nil {
 			return nil, err
 		}
-	case j.Type == ActionMultiSchemaChange && j.Multi != nil:
+	case j.Type == event.ActionMultiSchemaChange && j.Multi != nil:
 		for _, sub := range j.Multi.SubJobs {
-			if sub == nil || sub.Type != ActionModifyColumn {
+			if sub == nil || sub.Type != event.ActionModifyColumn {
 				continue
 			}
 			if err := add("a MODIFY COLUMN among others", func() (modifyArg, error) { return parseModify(sub.RawArgs) }); err != nil {

@@ -50,7 +50,7 @@ func (s *Store) finish(row JobRow) {
 		s.insert(st)
 	}
 	st.done = &row
-	if row.Job.Type == ActionRecoverSchema {
+	if row.Job.Type == event.ActionRecoverSchema {
 		s.ask(st)
 	}
 }
@@ -121,5 +121,5 @@ func (s *Store) ask(st *step) {
 
 // creates tells whether a job brings tables that were never there before.
 func creates(a event.Action) bool {
-	return a == ActionCreateTable || a == ActionCreateTables || a == ActionCreateView || a == ActionCreateSequence
+	return a == event.ActionCreateTable || a == event.ActionCreateTables || a == event.ActionCreateView || a == event.ActionCreateSequence
 }

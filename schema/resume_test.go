@@ -142,7 +142,7 @@ func TestDroppedColumnStays(t *testing.T) {
 		if err := s.LoadTable(1, info); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.LoadJob(&schema.Job{ID: 7, Type: schema.ActionDropColumn, State: schema.StateRunning, SchemaState: 2, TableID: 10, RawArgs: []byte(args)}); err != nil {
+		if err := s.LoadJob(&schema.Job{ID: 7, Type: event.ActionDropColumn, State: schema.StateRunning, SchemaState: 2, TableID: 10, RawArgs: []byte(args)}); err != nil {
 			t.Fatal(err)
 		}
 		table, ok := s.TableAt(10, 101)

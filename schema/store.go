@@ -159,7 +159,7 @@ func (s *Store) LoadJob(job *Job) error {
 		if t := s.lines[job.TableID].now(); t != nil {
 			s.close(t, 0)
 		}
-	case job.Type == ActionDropColumn && s.unsettled[job.TableID] != nil:
+	case job.Type == event.ActionDropColumn && s.unsettled[job.TableID] != nil:
 		info, err := s.unsettled[job.TableID].keeping(job)
 		if err != nil {
 			return err

@@ -3,6 +3,8 @@ package schema
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluice-cdc/sluice/event"
 )
 
 // switched tells whether TiDB's writers use the job's shape already, although
@@ -34,7 +36,7 @@ func (s *Store) switched(job *Job) bool {
 		return false
 	}
 	switch job.Type {
-	case ActionDropIndex, ActionDropIndexes:
+	case event.ActionDropIndex, event.ActionDropIndexes:
 		return s.dropsUnique(job)
 	}
 	return true
@@ -49,15 +51,15 @@ func maySwitch(job *Job) bool {
 		return false
 	}
 	switch at := job.SchemaState; job.Type {
-	case ActionModifyColumn, ActionRenameTable, ActionRenameTables:
+	case event.ActionModifyColumn, event.ActionRenameTable, event.ActionRenameTables:
 		return at == SchemaPublic
-	case ActionMultiSchemaChange:
+	case event.ActionMultiSchemaChange:
 		return job.Binlog != nil && job.Binlog.TableInfo != nil
-	case ActionTruncatePartition, ActionDropPartition:
+	case event.ActionTruncatePartition, event.ActionDropPartition:
 		return at == SchemaDeleteOnly || at == SchemaDeleteReorg
-	case ActionReorganizePartition, ActionAlterPartitioning, ActionRemovePartitioning:
+	case event.ActionReorganizePartition, event.ActionAlterPartitioning, event.ActionRemovePartitioning:
 		return at == SchemaDeleteReorg || at == SchemaPublic
-	case ActionDropIndex, ActionDropPrimaryKey, ActionDropIndexes:
+	case event.ActionDropIndex, event.ActionDropPrimaryKey, event.ActionDropIndexes:
 		return at == SchemaWriteOnly || at == SchemaDeleteOnly || at == SchemaDeleteReorg
 	}
 	return false

@@ -212,7 +212,7 @@ func (r *replay) checkSteps(t *testing.T) {
 // are the new ones in both, but the m keys give it its new id in the last step.
 func (r *replay) sameBehindNewID(ts tso.TS, have, want map[int64]*event.Table) {
 	for _, job := range r.running[ts] {
-		if job.Type != schema.ActionAlterPartitioning && job.Type != schema.ActionRemovePartitioning {
+		if job.Type != event.ActionAlterPartitioning && job.Type != event.ActionRemovePartitioning {
 			continue
 		}
 		old := want[job.TableID]
@@ -258,7 +258,7 @@ func (r *replay) differ(ts tso.TS, have, want *event.Table) string {
 
 func concerns(job *schema.Job, table *event.Table) bool {
 	switch job.Type {
-	case schema.ActionDropSchema:
+	case event.ActionDropSchema:
 		return job.SchemaID == table.SchemaID
 	}
 	return job.TableID == table.ID
@@ -266,11 +266,11 @@ func concerns(job *schema.Job, table *event.Table) bool {
 
 func harmless(a event.Action, have, want *event.Table) bool {
 	if want == nil {
-		return a == schema.ActionDropTable || a == schema.ActionDropView || a == schema.ActionDropSequence || a == schema.ActionDropSchema
+		return a == event.ActionDropTable || a == event.ActionDropView || a == event.ActionDropSequence || a == event.ActionDropSchema
 	}
 	parts := reflect.DeepEqual(have.Partitions, want.Partitions)
 	names := have.FullName() == want.FullName()
-	return a == schema.ActionDropColumn && names && parts && less(have, want)
+	return a == event.ActionDropColumn && names && parts && less(have, want)
 }
 
 // placed tells whether rows of all of the table's ids, committed just after ts,

@@ -6,15 +6,6 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 )
 
-// TiDB's action numbers of the DDLs that move rows without one event.
-const (
-	recoverTable        event.Action = 25
-	recoverSchema       event.Action = 63
-	reorganizePartition event.Action = 64 // adding and coalescing hash partitions is one too
-	partitionTable      event.Action = 71
-	removePartitioning  event.Action = 72
-)
-
 // Model is a database that lives on events alone: rows and DDLs, folded.
 //
 // Rows are kept by physical id, so that most DDLs are done when the catalogue
@@ -122,7 +113,7 @@ func (m *Model) DDL(d *event.DDL) {
 		m.convert(d, c)
 	}
 	for _, c := range d.Tables {
-		if d.Action == reorganizePartition || d.Action == partitionTable || d.Action == removePartitioning {
+		if d.Action == event.ActionReorganizePartition || d.Action == event.ActionAlterPartitioning || d.Action == event.ActionRemovePartitioning {
 			m.redistribute(c)
 		}
 		if c.Before != nil {
@@ -153,7 +144,7 @@ func (m *Model) appear(d *event.DDL, c event.TableChange) {
 		if slices.Contains(before, id) {
 			continue
 		}
-		back := d.Action == recoverTable || d.Action == recoverSchema
+		back := d.Action == event.ActionRecoverTable || d.Action == event.ActionRecoverSchema
 		if back {
 			m.recovered[id] = true
 			m.each([]int64{id}, func(s *stored) { s.recovered = true })

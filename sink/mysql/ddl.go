@@ -49,23 +49,23 @@ func planDDL(d *event.DDL, dialect Dialect, canFill bool) (*script, error) {
 	}
 	var err error
 	switch d.Action {
-	case actionCreateSchema, actionDropSchema, actionSchemaCharset:
+	case event.ActionCreateSchema, event.ActionDropSchema, event.ActionSchemaCharset:
 		err = s.database(d, dialect)
-	case actionDropTable, actionDropView, actionDropSequence:
+	case event.ActionDropTable, event.ActionDropView, event.ActionDropSequence:
 		err = s.drop(d, dialect)
-	case actionTruncateTable:
+	case event.ActionTruncateTable:
 		err = s.truncate(d, dialect)
-	case actionRenameTable, actionRenameTables:
+	case event.ActionRenameTable, event.ActionRenameTables:
 		err = s.rename(d, dialect)
-	case actionCreateView:
+	case event.ActionCreateView:
 		err = s.createView(d)
-	case actionExchangePartition:
+	case event.ActionExchangePartition:
 		err = s.exchange(d, dialect, canFill)
-	case actionCreateTable, actionCreateTables:
+	case event.ActionCreateTable, event.ActionCreateTables:
 		err = s.createTables(d, dialect)
-	case actionRecoverTable, actionRecoverSchema:
+	case event.ActionRecoverTable, event.ActionRecoverSchema:
 		err = s.recover(d, dialect, canFill)
-	case actionFlashbackCluster:
+	case event.ActionFlashbackCluster:
 		err = notPortable(d, dialect, FeatureFlashbackCluster, "rows change without events")
 	default:
 		err = s.alter(d, dialect, canFill)
@@ -80,7 +80,7 @@ func planDDL(d *event.DDL, dialect Dialect, canFill bool) (*script, error) {
 // the text may leave charset and collation to the server's default.
 func (s *script) database(d *event.DDL, dialect Dialect) error {
 	s.use = ""
-	if d.Action == actionDropSchema {
+	if d.Action == event.ActionDropSchema {
 		if d.DatabaseBefore == nil {
 			return cdcerr.Bug("job %d drops a database and does not say which: %s", d.JobID, d.Query)
 		}
@@ -88,10 +88,10 @@ func (s *script) database(d *event.DDL, dialect Dialect) error {
 		return nil
 	}
 	if d.DatabaseAfter == nil {
-		return cdcerr.Bug("job %d of type %d has no database: %s", d.JobID, d.Action, d.Query)
+		return cdcerr.Bug("job %d (%v) has no database: %s", d.JobID, d.Action, d.Query)
 	}
 	verb := "CREATE DATABASE IF NOT EXISTS "
-	if d.Action == actionSchemaCharset {
+	if d.Action == event.ActionSchemaCharset {
 		verb = "ALTER DATABASE "
 	}
 	s.add(verb + databaseText(d.DatabaseAfter, dialect))
@@ -113,7 +113,7 @@ func databaseText(db *event.Database, dialect Dialect) string {
 // only is the one table that a job is about.
 func only(d *event.DDL) (before, after *event.Table, err error) {
 	if len(d.Tables) != 1 || d.Tables[0].Before == nil && d.Tables[0].After == nil {
-		return nil, nil, cdcerr.Bug("job %d of type %d is about %d tables, want one: %s", d.JobID, d.Action, len(d.Tables), d.Query)
+		return nil, nil, cdcerr.Bug("job %d (%v) is about %d tables, want one: %s", d.JobID, d.Action, len(d.Tables), d.Query)
 	}
 	return d.Tables[0].Before, d.Tables[0].After, nil
 }
@@ -237,7 +237,7 @@ func (s *script) createTable(d *event.DDL, dialect Dialect, n *ast.CreateTableSt
 func (s *script) recover(d *event.DDL, dialect Dialect, canFill bool) error {
 	if dialect.Kind == TiDB && d.Query != "" {
 		s.use = ""
-		if d.Action == actionRecoverTable {
+		if d.Action == event.ActionRecoverTable {
 			s.use = d.Schema
 		}
 		nodes, err := parse(d)

@@ -17,7 +17,7 @@ func (s *script) alter(d *event.DDL, dialect Dialect, canFill bool) error {
 		return err
 	}
 	if after == nil {
-		return cdcerr.Bug("job %d of type %d leaves no table: %s", d.JobID, d.Action, d.Query)
+		return cdcerr.Bug("job %d (%v) leaves no table: %s", d.JobID, d.Action, d.Query)
 	}
 	if after.Kind == event.TemporaryTable && dialect.Kind != TiDB {
 		s.note(FeatureTemporary, after.FullName())
@@ -38,7 +38,7 @@ func (s *script) alterTable(d *event.DDL, dialect Dialect, canFill bool, before,
 	if err != nil {
 		return err
 	}
-	if before != nil && (d.Action == actionTruncatePartition || dropsRows(nodes)) {
+	if before != nil && (d.Action == event.ActionTruncatePartition || dropsRows(nodes)) {
 		if done, err := s.rowsAnew(d, dialect, canFill, before); done || err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (r *rewriter) statement(n ast.StmtNode) error {
 		n.Name = tableName(r.after)
 		return r.emit(n)
 	}
-	return cdcerr.ExecDDLFailed.New("job %d of type %d: nothing is known of a %T: %s", r.ddl.JobID, r.ddl.Action, n, r.ddl.Query)
+	return cdcerr.ExecDDLFailed.New("job %d (%v): nothing is known of a %T: %s", r.ddl.JobID, r.ddl.Action, n, r.ddl.Query)
 }
 
 func asConstraint(n *ast.CreateIndexStmt) *ast.Constraint {

@@ -126,7 +126,7 @@ func (s *Sink) settle(ctx context.Context, d *event.DDL, text string, err error)
 	if e == nil || !saysDone(e.Number) {
 		return s.ddlError(d, text, err)
 	}
-	if d.Action == actionDropForeignKey && e.Number == errCantDrop {
+	if d.Action == event.ActionDropForeignKey && e.Number == errCantDrop {
 		// Upstream's and downstream's names of a foreign key without a name differ.
 		s.log.Warn("foreign key to drop is not there", "job", d.JobID, "error", err)
 		return nil

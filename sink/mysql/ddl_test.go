@@ -24,7 +24,7 @@ func TestVersionComments(t *testing.T) {
 	w.create(`create table cdc_test (id varchar(10) primary key, c1 varchar(10)) engine=innodb /*!90000 SHARD_ROW_ID_BITS=4 PRE_SPLIT_REGIONS=3 */`)
 	w.want("select count(*) from cdc_test", "0")
 	tab := tableOf(t, "s", "create table cdc_test (id int primary key nonclustered)")
-	s, err := planDDL(&event.DDL{Action: actionCreateTable, Schema: "s", Tables: []event.TableChange{{After: tab}},
+	s, err := planDDL(&event.DDL{Action: event.ActionCreateTable, Schema: "s", Tables: []event.TableChange{{After: tab}},
 		Query: "create table cdc_test (id int primary key nonclustered) /*!90000 SHARD_ROW_ID_BITS=4 PRE_SPLIT_REGIONS=3 */"}, Dialect{Kind: TiDB, Major: 8}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestVersionComments(t *testing.T) {
 func TestANSIQuotes(t *testing.T) {
 	w := newWorld(t)
 	tab := tableOf(t, w.schema, "create table `my_table` (`column1` varchar(40) not null comment 'a\\\\b')")
-	w.ddl(&event.DDL{Action: actionCreateTable, SQLMode: ansiQuotes, Tables: []event.TableChange{{After: tab}},
+	w.ddl(&event.DDL{Action: event.ActionCreateTable, SQLMode: ansiQuotes, Tables: []event.TableChange{{After: tab}},
 		Query: `CREATE TABLE "my_table" ("column1" VARCHAR(40) NOT NULL COMMENT 'a\\b')`})
 	w.want("select column_name, column_comment from information_schema.columns where table_schema=database()", `column1|a\b`)
 }
@@ -57,7 +57,7 @@ func TestCreateTableLike(t *testing.T) {
 		partition by range (id) (partition p0 values less than (10), partition p1 values less than maxvalue)`
 	tab := tableOf(t, w.schema, like)
 	tab.Indexes[1].Unique = false // ua does not hold the partitioning column
-	w.ddl(&event.DDL{Action: actionCreateTable, Query: "create table dst like src", Schema: w.schema, Tables: []event.TableChange{{After: tab}}})
+	w.ddl(&event.DDL{Action: event.ActionCreateTable, Query: "create table dst like src", Schema: w.schema, Tables: []event.TableChange{{After: tab}}})
 	shown := w.rows("show create table dst")[0]
 	for _, want := range []string{
 		"`id` bigint(20) unsigned NOT NULL AUTO_INCREMENT",
@@ -91,14 +91,14 @@ func TestRenameSwap(t *testing.T) {
 		c.Name = name
 		return &c
 	}
-	w.ddl(&event.DDL{Action: actionRenameTables, Query: "rename table a to c, b to a, c to b", Tables: []event.TableChange{
+	w.ddl(&event.DDL{Action: event.ActionRenameTables, Query: "rename table a to c, b to a, c to b", Tables: []event.TableChange{
 		{Before: a, After: named(a, "c")}, {Before: b, After: named(b, "a")}, {Before: named(a, "c"), After: named(a, "b")},
 	}})
 	w.want("select * from a", "5|6")
 	w.want("select * from b", "3|4")
 	// told by its result only
 	a, b = named(b, "a"), named(a, "b")
-	w.ddl(&event.DDL{Action: actionRenameTables, Tables: []event.TableChange{{Before: a, After: named(a, "B")}, {Before: b, After: named(b, "a")}}})
+	w.ddl(&event.DDL{Action: event.ActionRenameTables, Tables: []event.TableChange{{Before: a, After: named(a, "B")}, {Before: b, After: named(b, "a")}}})
 	w.want("select * from a", "3|4")
 	w.want("select * from B", "5|6")
 }
@@ -111,11 +111,11 @@ func TestExchangePartition(t *testing.T) {
 	const parts = ` partition by range (a) (partition p0 values less than (6), partition p3 values less than (26))`
 	t1 := w.create("create table t1 (a int primary key)" + parts)
 	t2 := tableOf(t, other, "create table t2 (a int primary key)")
-	w.ddl(&event.DDL{Action: actionCreateTable, Schema: other, Query: "create table t2 (a int primary key)", Tables: []event.TableChange{{After: t2}}})
+	w.ddl(&event.DDL{Action: event.ActionCreateTable, Schema: other, Query: "create table t2 (a int primary key)", Tables: []event.TableChange{{After: t2}}})
 	w.insert(t1, cells("1"), cells("7"))
 	w.insert(t2, cells("20"))
 	after, moved := *t1, *t2
-	d := &event.DDL{Action: actionExchangePartition, Partition: "p3", WithValidation: true, Query: "alter table t1 exchange partition p3 with table partition_table2.t2",
+	d := &event.DDL{Action: event.ActionExchangePartition, Partition: "p3", WithValidation: true, Query: "alter table t1 exchange partition p3 with table partition_table2.t2",
 		Tables: []event.TableChange{{Before: t1, After: &after}, {Before: t2, After: &moved}}}
 	w.ddl(d)
 	w.want("select a from t1", "1", "20")
@@ -146,7 +146,7 @@ func TestRowsOfAKeyPartition(t *testing.T) {
 	tab := w.create(create)
 	w.insert(tab, cells("1"), cells("2"), cells("3"), cells("4"))
 	after := tableOf(t, w.schema, create)
-	d := &event.DDL{Action: actionTruncatePartition, Query: "alter table k truncate partition p0", Tables: []event.TableChange{{Before: tab, After: after}}}
+	d := &event.DDL{Action: event.ActionTruncatePartition, Query: "alter table k truncate partition p0", Tables: []event.TableChange{{Before: tab, After: after}}}
 	if err := w.tryDDL(d); !cdcerr.DDLNotPortable.Is(err) || StoppedBy(err) != FeatureKeyPartition {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestRowsOfAKeyPartition(t *testing.T) {
 		w.want("select a from k", "2", "3")
 	}
 	plain := w.create("create table e (a int primary key)")
-	w.ddl(&event.DDL{Action: actionExchangePartition, Partition: "p0", Query: "alter table k exchange partition p0 with table e",
+	w.ddl(&event.DDL{Action: event.ActionExchangePartition, Partition: "p0", Query: "alter table k exchange partition p0 with table e",
 		Tables: []event.TableChange{{Before: after, After: after}, {Before: plain, After: plain}}})
 	w.want("select a from e", "2", "3") // the same snapshot for both
 }
@@ -185,7 +185,7 @@ func TestAddColumnWithTheMomentAsDefault(t *testing.T) {
 		after.Columns[i].Absent, after.Columns[i].HasOrigin = event.TimeValue(packed), true
 	}
 	w.ts = tso.At(at)
-	w.ddl(&event.DDL{Action: 61, Query: text, Tables: []event.TableChange{{Before: tab, After: after}}})
+	w.ddl(&event.DDL{Action: event.ActionMultiSchemaChange, Query: text, Tables: []event.TableChange{{Before: tab, After: after}}})
 	w.want("select a, b, c, d from t1", "2021-03-04 05:06:07|2021-03-04 05:06:07.891|2021-03-04 05:06:07.891000|2021-03-04")
 	w.want("select column_name, column_default, extra, is_nullable from information_schema.columns where table_schema=database() and column_name<>'id'",
 		"a|current_timestamp()||YES", "b|current_timestamp(3)|on update current_timestamp(3)|YES", "c|current_timestamp(6)||NO", "d|curdate()||YES")
@@ -202,7 +202,7 @@ func TestAddColumnWithBytesAsDefault(t *testing.T) {
 	after.ID = tab.ID
 	after.Columns[1].Absent, after.Columns[1].HasOrigin = event.BytesValue([]byte("\xEF\xBF\xBD\x00")), true
 	after.Columns[3].Absent, after.Columns[3].HasOrigin = event.BytesValue([]byte("a\x00\x00")), true
-	w.ddl(&event.DDL{Action: 61, Query: "alter table t add column b varbinary(5) default x'ff00', add column j json not null, add column c binary(3) default 'a'",
+	w.ddl(&event.DDL{Action: event.ActionMultiSchemaChange, Query: "alter table t add column b varbinary(5) default x'ff00', add column j json not null, add column c binary(3) default 'a'",
 		Tables: []event.TableChange{{Before: tab, After: after}}})
 	mustExec(t, w.db, "insert into "+qualified(w.schema, "t")+" (id, j) values (2, '1')")
 	w.want("select id, hex(b), j, hex(c) from t", "1|EFBFBD00|null|610000", "2|FF00|1|610000")
@@ -216,14 +216,14 @@ func TestTimestampDefaults(t *testing.T) {
 	tab := tableOf(t, w.schema, create)
 	utc := "2021-06-01 04:00:00" // +08:00
 	tab.Columns[1].Default = &utc
-	w.ddl(&event.DDL{Action: actionCreateTable, Query: create, Tables: []event.TableChange{{After: tab}}})
+	w.ddl(&event.DDL{Action: event.ActionCreateTable, Query: create, Tables: []event.TableChange{{After: tab}}})
 	mustExec(t, w.db, "insert into "+qualified(w.schema, "t")+" (id) values (1)")
 	w.want("select a, b from t", "2021-06-01 04:00:00|2021-06-01 12:00:00")
 	moved := *tab
 	moved.Columns = slices.Clone(tab.Columns)
 	other := "2022-06-01 04:00:00"
 	moved.Columns[1].Default = &other
-	w.ddl(&event.DDL{Action: 15, Query: "alter table t alter column a set default '2022-06-01 12:00:00'", Tables: []event.TableChange{{Before: tab, After: &moved}}})
+	w.ddl(&event.DDL{Action: event.ActionSetDefault, Query: "alter table t alter column a set default '2022-06-01 12:00:00'", Tables: []event.TableChange{{Before: tab, After: &moved}}})
 	mustExec(t, w.db, "insert into "+qualified(w.schema, "t")+" (id) values (2)")
 	w.want("select a from t where id=2", "2022-06-01 04:00:00")
 }
@@ -243,28 +243,28 @@ func TestDDLAgain(t *testing.T) {
 		after.ID = before.ID
 		return []event.TableChange{{Before: before, After: after}}
 	}
-	again(&event.DDL{Action: actionCreateTable, Query: "create table t (id int primary key, a int, b int, key kb (b))", Tables: []event.TableChange{{After: tab}}})
-	again(&event.DDL{Action: 5, Query: "alter table t add column c int", Tables: change(tab, "create table t (id int primary key, a int, b int, c int, key kb (b))")})
-	again(&event.DDL{Action: 6, Query: "alter table t drop column c", Tables: change(tableOf(t, w.schema, "create table t (id int primary key, a int, b int, c int, key kb (b))"),
+	again(&event.DDL{Action: event.ActionCreateTable, Query: "create table t (id int primary key, a int, b int, key kb (b))", Tables: []event.TableChange{{After: tab}}})
+	again(&event.DDL{Action: event.ActionAddColumn, Query: "alter table t add column c int", Tables: change(tab, "create table t (id int primary key, a int, b int, c int, key kb (b))")})
+	again(&event.DDL{Action: event.ActionDropColumn, Query: "alter table t drop column c", Tables: change(tableOf(t, w.schema, "create table t (id int primary key, a int, b int, c int, key kb (b))"),
 		"create table t (id int primary key, a int, b int, key kb (b))")})
-	again(&event.DDL{Action: 7, Query: "create index ka on t (a)", Tables: change(tab, "create table t (id int primary key, a int, b int, key kb (b), key ka (a))")})
+	again(&event.DDL{Action: event.ActionAddIndex, Query: "create index ka on t (a)", Tables: change(tab, "create table t (id int primary key, a int, b int, key kb (b), key ka (a))")})
 	withKA := tableOf(t, w.schema, "create table t (id int primary key, a int, b int, key kb (b), key ka (a))")
-	again(&event.DDL{Action: 18, Query: "alter table t rename index ka to kaa", Tables: change(withKA, "create table t (id int primary key, a int, b int, key kb (b), key kaa (a))")})
-	again(&event.DDL{Action: 8, Query: "drop index kb on t", Tables: change(tab, "create table t (id int primary key, a int, b int)")})
-	again(&event.DDL{Action: 12, Query: "alter table t change column b bb bigint", Tables: change(tableOf(t, w.schema, "create table t (id int primary key, a int, b int)"),
+	again(&event.DDL{Action: event.ActionRenameIndex, Query: "alter table t rename index ka to kaa", Tables: change(withKA, "create table t (id int primary key, a int, b int, key kb (b), key kaa (a))")})
+	again(&event.DDL{Action: event.ActionDropIndex, Query: "drop index kb on t", Tables: change(tab, "create table t (id int primary key, a int, b int)")})
+	again(&event.DDL{Action: event.ActionModifyColumn, Query: "alter table t change column b bb bigint", Tables: change(tableOf(t, w.schema, "create table t (id int primary key, a int, b int)"),
 		"create table t (id int primary key, a int, bb bigint)")})
 	renamed := tableOf(t, w.schema, "create table t2 (id int primary key, a int, bb bigint)")
 	renamed.ID = tab.ID
-	again(&event.DDL{Action: actionRenameTable, Tables: []event.TableChange{{Before: tab, After: renamed}}})
-	again(&event.DDL{Action: actionDropTable, Tables: []event.TableChange{{Before: renamed}}})
+	again(&event.DDL{Action: event.ActionRenameTable, Tables: []event.TableChange{{Before: tab, After: renamed}}})
+	again(&event.DDL{Action: event.ActionDropTable, Tables: []event.TableChange{{Before: renamed}}})
 	w.want("show tables")
 
 	// not in effect: another table of that name, and a column that never was
 	w.create("create table u (x int)")
 	for _, d := range []*event.DDL{
-		{Action: actionCreateTable, Query: "create table u (y int)", Tables: []event.TableChange{{After: tableOf(t, w.schema, "create table u (y int)")}}},
-		{Action: 6, Query: "alter table u drop column z, drop column x", Tables: change(tableOf(t, w.schema, "create table u (x int, z int, w int)"), "create table u (w int)")},
-		{Action: actionRenameTable, Tables: []event.TableChange{{Before: tableOf(t, w.schema, "create table n (a int)"), After: tableOf(t, w.schema, "create table nn (a int)")}}},
+		{Action: event.ActionCreateTable, Query: "create table u (y int)", Tables: []event.TableChange{{After: tableOf(t, w.schema, "create table u (y int)")}}},
+		{Action: event.ActionDropColumn, Query: "alter table u drop column z, drop column x", Tables: change(tableOf(t, w.schema, "create table u (x int, z int, w int)"), "create table u (w int)")},
+		{Action: event.ActionRenameTable, Tables: []event.TableChange{{Before: tableOf(t, w.schema, "create table n (a int)"), After: tableOf(t, w.schema, "create table nn (a int)")}}},
 	} {
 		if err := w.tryDDL(d); !cdcerr.ExecDDLFailed.Is(err) {
 			t.Errorf("%s: %v", d.Query, err)
@@ -292,7 +292,7 @@ func TestClockGoesOnAfterADDL(t *testing.T) {
 	if !running() {
 		t.Error("the clock stands still after a DDL")
 	}
-	refused := &event.DDL{Action: 5, Query: "alter table t add unique (x)", Tables: []event.TableChange{{Before: tab, After: tab}}}
+	refused := &event.DDL{Action: event.ActionAddColumn, Query: "alter table t add unique (x)", Tables: []event.TableChange{{Before: tab, After: tab}}}
 	w.insert(tab, cells("1"), cells("1"))
 	if err := w.tryDDL(refused); !cdcerr.ExecDDLFailed.Is(err) {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestClockGoesOnAfterADDL(t *testing.T) {
 // A statement that the parser cannot read is an error with the statement in it.
 func TestUnreadableDDL(t *testing.T) {
 	tab := tableOf(t, "s", "create table t (a int)")
-	_, err := planDDL(&event.DDL{Action: 5, Query: "alter table t add colunm b int", Tables: []event.TableChange{{Before: tab, After: tab}}}, Dialect{Kind: MariaDB}, false)
+	_, err := planDDL(&event.DDL{Action: event.ActionAddColumn, Query: "alter table t add colunm b int", Tables: []event.TableChange{{Before: tab, After: tab}}}, Dialect{Kind: MariaDB}, false)
 	if !cdcerr.ExecDDLFailed.Is(err) || !strings.Contains(err.Error(), "add colunm b int") {
 		t.Error(err)
 	}
@@ -323,7 +323,7 @@ func TestUnreadableDDL(t *testing.T) {
 func TestRecover(t *testing.T) {
 	w := newWorld(t)
 	tab := tableOf(t, w.schema, "create table t (id int primary key, v varchar(10))")
-	d := &event.DDL{Action: actionRecoverTable, Query: "recover table t", Tables: []event.TableChange{{After: tab}}}
+	d := &event.DDL{Action: event.ActionRecoverTable, Query: "recover table t", Tables: []event.TableChange{{After: tab}}}
 	if err := w.tryDDL(d); !cdcerr.DDLNotPortable.Is(err) || StoppedBy(err) != FeatureRecover {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestRecover(t *testing.T) {
 	if err := w.tryDDL(d); !cdcerr.SnapshotRead.Is(err) || !strings.Contains(err.Error(), "no store answers") {
 		t.Fatal(err)
 	}
-	if err := w.tryDDL(&event.DDL{Action: actionFlashbackCluster, Query: "flashback cluster to timestamp '2024-01-01'"}); !cdcerr.DDLNotPortable.Is(err) {
+	if err := w.tryDDL(&event.DDL{Action: event.ActionFlashbackCluster, Query: "flashback cluster to timestamp '2024-01-01'"}); !cdcerr.DDLNotPortable.Is(err) {
 		t.Fatal(err)
 	}
 }

@@ -65,7 +65,7 @@ func TestScriptsRun(t *testing.T) {
 	for _, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		mustExec(t, w.db, "create or replace database s")
 		_, d := readScript(t, block, w.schema)
-		if d.Action != actionCreateSequence {
+		if d.Action != event.ActionCreateSequence {
 			mustExec(t, w.db, "create sequence s.sq")
 		}
 		if len(d.Tables) > 0 && d.Tables[0].Before != nil {
@@ -78,7 +78,7 @@ func TestScriptsRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.ddl(&event.DDL{Action: actionCreateTable, Query: create, Tables: []event.TableChange{{After: before}}})
+			w.ddl(&event.DDL{Action: event.ActionCreateTable, Query: create, Tables: []event.TableChange{{After: before}}})
 		}
 		switch err := w.tryDDL(d); {
 		case err != nil && StoppedBy(err) == "":
@@ -124,7 +124,7 @@ func readScript(t *testing.T, block, schema string) (string, *event.DDL) {
 	if change.Before != nil && change.After != nil && d.Action != 11 && d.Action != 71 {
 		change.After.ID = change.Before.ID
 	}
-	if d.Action == actionCreateSequence {
+	if d.Action == event.ActionCreateSequence {
 		change.After.Kind, change.After.Columns = event.Sequence, nil
 	}
 	if change.Before != nil || change.After != nil {

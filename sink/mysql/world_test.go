@@ -33,7 +33,7 @@ func newWorld(t *testing.T, collations ...string) *world {
 	if len(collations) > 0 {
 		collation = collations[0]
 	}
-	w.ddl(&event.DDL{Action: actionCreateSchema, DatabaseAfter: &event.Database{Name: w.schema, Charset: "utf8mb4", Collation: collation}})
+	w.ddl(&event.DDL{Action: event.ActionCreateSchema, DatabaseAfter: &event.Database{Name: w.schema, Charset: "utf8mb4", Collation: collation}})
 	t.Cleanup(func() { mustExec(t, w.db, "DROP DATABASE IF EXISTS "+ident(w.schema)) })
 	return w
 }
@@ -61,7 +61,7 @@ func (w *world) ddl(d *event.DDL) {
 func (w *world) create(text string) *event.Table {
 	w.Helper()
 	t := tableOf(w, w.schema, text)
-	w.ddl(&event.DDL{Action: actionCreateTable, Query: text, Tables: []event.TableChange{{After: t}}})
+	w.ddl(&event.DDL{Action: event.ActionCreateTable, Query: text, Tables: []event.TableChange{{After: t}}})
 	return t
 }
 
@@ -70,7 +70,7 @@ func (w *world) alter(before *event.Table, text, then string) *event.Table {
 	w.Helper()
 	after := tableOf(w, w.schema, then)
 	after.ID = before.ID
-	w.ddl(&event.DDL{Action: 5, Query: text, Tables: []event.TableChange{{Before: before, After: after}}})
+	w.ddl(&event.DDL{Action: event.ActionAddColumn, Query: text, Tables: []event.TableChange{{Before: before, After: after}}})
 	return after
 }
 

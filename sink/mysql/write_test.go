@@ -93,7 +93,7 @@ func TestGrantEnds(t *testing.T) {
 	if err := w.sink.Write(context.Background(), over, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !cdcerr.MySQLTxn.Is(err) {
 		t.Fatal(err)
 	}
-	if err := w.sink.DDL(context.Background(), over, &event.DDL{Action: actionDropTable, Tables: []event.TableChange{{Before: tab}}}); err == nil {
+	if err := w.sink.DDL(context.Background(), over, &event.DDL{Action: event.ActionDropTable, Tables: []event.TableChange{{Before: tab}}}); err == nil {
 		t.Fatal("a DDL ran after the grant's end")
 	}
 	// It ends while a lock is waited for.

@@ -24,7 +24,7 @@ func (w *world) convert(zoneName string, offset int, from, to string, values ...
 	after := tableOf(w, w.schema, fmt.Sprintf(shape, to, ""))
 	after.ID = before.ID
 	after.Columns[2].ID = 77
-	d := &event.DDL{Action: 12, Query: "alter table t modify column c " + to, ZoneName: zoneName, ZoneOffset: offset,
+	d := &event.DDL{Action: event.ActionModifyColumn, Query: "alter table t modify column c " + to, ZoneName: zoneName, ZoneOffset: offset,
 		Tables:      []event.TableChange{{Before: before, After: after}},
 		Conversions: []event.Conversion{{TableID: before.ID, FromID: 3, ToID: 77, Name: "c"}}}
 	w.ddl(d)
@@ -124,7 +124,7 @@ func TestLiteralInAZone(t *testing.T) {
 		after.ID, after.Columns[1].ID = before.ID, 77
 		utc := "2024-01-15 12:00:00"
 		after.Columns[1].Default = &utc
-		w.ddl(&event.DDL{Action: 12, Query: "alter table t modify column c timestamp default '2024-01-15 07:00:00'", ZoneName: zoneName, ZoneOffset: -18000,
+		w.ddl(&event.DDL{Action: event.ActionModifyColumn, Query: "alter table t modify column c timestamp default '2024-01-15 07:00:00'", ZoneName: zoneName, ZoneOffset: -18000,
 			Tables: []event.TableChange{{Before: before, After: after}}, Conversions: []event.Conversion{{TableID: before.ID, FromID: 2, ToID: 77, Name: "c"}}})
 		mustExec(t, w.db, "insert into "+qualified(w.schema, "t")+" (id) values (1)")
 		w.want("select c from t", "2024-01-15 12:00:00")
