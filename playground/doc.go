@@ -4,7 +4,7 @@
 //
 //	recording ─▶ upstream/fake ─gRPC─▶ upstream, schemafeed, pipeline ─▶ tee ─▶ sink ─▶ database
 //	   │                                                                  │               │
-//	   └── expected, history ──▶ verify.Judge ◀───────────────────────────┘◀── read back ─┘
+//	   └── expected, history, commits ──▶ verify.Judge ◀──────────────────┘◀── read back ─┘
 //
 // Each recording has a fresh fake, a fresh store and a fresh changefeed, from
 // the recording's start-ts until its checkpoint reaches the end-ts. The

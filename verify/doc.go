@@ -2,7 +2,7 @@
 // watch what a sink is given, and verdicts that compare it with what a real
 // TiDB held.
 //
-//	recording's expected, history ──Read…──▶ Expected, History
+//	recording's expected, history, stream ──Read…──▶ Expected, History, Stream (its commits)
 //	                                             │
 //	event.Txn, event.DDL ──▶ Judge ─┬─ Order ────┤   P4, P6: no row out of order
 //	  (what the sink was given)     ├─ Resolved ─┤   P4: no new row at or below a checkpoint
@@ -12,7 +12,8 @@
 //
 // Two verdicts come out and are kept apart. Rows judges decoding: every row,
 // read with the schema in force at its commit-ts, stands in TiDB's own contents
-// at that ts, and no deleted one does. End judges the outcome: the contents
+// at that ts, and no deleted one does; every row comes at a commit of the recorded
+// stream, and every commit of the history comes. End judges the outcome: the contents
 // equal TiDB's. What no event carries can only be listed, cell by cell, each
 // with one of four reasons (Reason); a cell is listed only where the reason was
 // seen to apply to it, else it is a difference (P8: nothing silent).
