@@ -44,12 +44,17 @@ type Cluster struct {
 	scanning   int       // subscriptions whose scan is not over
 	cutOff     time.Time // when subscriptions were last ended by a change of regions
 	waiting    waiting   // pessimistic lock requests
+	breaks     breaks
+	refusals   []FeedError          // for the next registrations; as many as Refuse was asked for
+	lagging    map[uint64]time.Time // regions whose resolved-ts has to stay until then
+	pdLag      time.Duration
 
 	bulkRegions []*bulkRegion // these three only by Start and the replay
 	bulkEvents  []*bulkEvent
 	bulkEnd     tso.TS
 
 	hazards    hazards
+	claimed    atomic.Uint64 // the cluster id that PD and the stores tell
 	replaying  atomic.Bool
 	subscribed chan struct{} // closed when the first scan of a subscriber is over
 	released   chan struct{} // closed by Go
@@ -71,6 +76,8 @@ func Start(cfg Config) (*Cluster, error) {
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 2)),
 		subscribed: make(chan struct{}), released: make(chan struct{}), replayed: make(chan struct{}),
 	}
+	c.pdLag = cfg.PDLag
+	c.claimed.Store(cfg.ClusterID)
 	if !cfg.Calm {
 		c.hazards.rng = rand.New(rand.NewPCG(cfg.Seed, 3))
 	}

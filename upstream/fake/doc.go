@@ -20,7 +20,9 @@
 // over the wire or from inside (package live), regions split, merge and move
 // (regions.go), PD has several members and the lead moves among them, and every
 // server can be stopped, brought back on its port, frozen, cut off one way or
-// slowed down (process.go, network.go).
+// slowed down (process.go, network.go). All of it can befall it at random, by a
+// seed (storm.go): faults.go names each fault and the promise of TiKV that it
+// keeps, or breaks, for a subscriber has to notice that too (breaks.go).
 //
 // It keeps what TiKV promises and what Sluice builds on: after a resolved-ts R
 // of a region no row with commit-ts ≤ R comes (P4; the clock is limited by the

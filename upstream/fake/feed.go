@@ -210,8 +210,8 @@ func (c *Cluster) disconnect(cn *conn) {
 
 // register takes a request for a region, or says why not.
 func (c *Cluster) register(cn *conn, req *cdcpb.ChangeDataRequest) *cdcpb.Error {
-	if id := req.GetHeader().GetClusterId(); cn.checkCluster && id != c.cfg.ClusterID {
-		return &cdcpb.Error{ClusterIdMismatch: &cdcpb.ClusterIDMismatch{Current: c.cfg.ClusterID, Request: id}}
+	if id, own := req.GetHeader().GetClusterId(), c.claimed.Load(); cn.checkCluster && id != own {
+		return &cdcpb.Error{ClusterIdMismatch: &cdcpb.ClusterIDMismatch{Current: own, Request: id}}
 	}
 	if req.KvApi != cdcpb.ChangeDataRequest_TiDB {
 		return &cdcpb.Error{Compatibility: &cdcpb.Compatibility{RequiredVersion: "6.2.0"}}
@@ -238,6 +238,9 @@ func (c *Cluster) register(cn *conn, req *cdcpb.ChangeDataRequest) *cdcpb.Error 
 	if r.Merging {
 		// An error without a form of its own.
 		return &cdcpb.Error{RegionNotFound: &errorpb.RegionNotFound{RegionId: r.ID}}
+	}
+	if fault := c.refuseLocked(r); fault != nil {
+		return fault
 	}
 	sub := &subscription{
 		conn: cn, request: req.RequestId, region: r.ID, start: r.RawStart, end: r.RawEnd,
@@ -302,6 +305,7 @@ func (c *Cluster) deregister(cn *conn, req *cdcpb.ChangeDataRequest) {
 func (c *Cluster) failLocked(sub *subscription, fault *cdcpb.Error) {
 	if c.dropLocked(sub) {
 		sub.conn.tell(errorEvent(sub.request, sub.region, fault))
+		c.breaks.afterwards(sub)
 	}
 }
 

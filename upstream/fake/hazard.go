@@ -73,7 +73,9 @@ func (h *hazards) before(c *Cluster) {
 	if bare && len(again.Value) > mvcc.ShortValue {
 		again.Value = nil
 	}
-	c.deliverLocked(&again)
+	if c.breaks.row(c, &again) > 0 {
+		c.deliverLocked(&again)
+	}
 }
 
 // after remembers prewrites, and may show the empty row that committing a

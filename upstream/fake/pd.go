@@ -84,8 +84,8 @@ func (p *pdServer) checkUnary(ctx context.Context, req any, info *grpc.UnaryServ
 }
 
 func (p *pdServer) check(ctx context.Context, h *pdpb.RequestHeader) error {
-	if h.GetClusterId() != p.cluster.cfg.ClusterID {
-		return status.Errorf(codes.FailedPrecondition, "mismatch cluster id, need %d but got %d", p.cluster.cfg.ClusterID, h.GetClusterId())
+	if id := p.cluster.claimed.Load(); h.GetClusterId() != id {
+		return status.Errorf(codes.FailedPrecondition, "mismatch cluster id, need %d but got %d", id, h.GetClusterId())
 	}
 	leader := p.shared.leading()
 	if leader == p {
@@ -104,7 +104,7 @@ func (p *pdServer) check(ctx context.Context, h *pdpb.RequestHeader) error {
 }
 
 func (p *pdServer) header() *pdpb.ResponseHeader {
-	return &pdpb.ResponseHeader{ClusterId: p.cluster.cfg.ClusterID}
+	return &pdpb.ResponseHeader{ClusterId: p.cluster.claimed.Load()}
 }
 
 func (p *pdServer) refused(e *pdpb.Error) *pdpb.ResponseHeader {

@@ -20,7 +20,9 @@ func (c *Cluster) publishLocked(ch *mvcc.Change) {
 	c.waiting.wake(ch.Key)
 	c.hazards.before(c)
 	if ch.Kind != mvcc.Nothing {
-		c.deliverLocked(ch)
+		for range c.breaks.row(c, ch) {
+			c.deliverLocked(ch)
+		}
 	}
 	c.hazards.after(c, ch)
 }

@@ -161,6 +161,8 @@ func faultName(e *cdcpb.Error) string {
 		return fmt.Sprintf("cluster id mismatch %d", e.ClusterIdMismatch.Request)
 	case e.Congested != nil:
 		return "congested"
+	case e.ServerIsBusy != nil:
+		return fmt.Sprintf("busy for %d", e.ServerIsBusy.BackoffMs)
 	}
 	return "?"
 }

@@ -108,7 +108,7 @@ func (c *Cluster) redrawnLocked() {
 // pdRegionsLocked is the regions as PD knows them: stores report to it, and so
 // it is late, by up to Config.PDLag.
 func (c *Cluster) pdRegionsLocked() *topology.Map {
-	if !c.unseen.IsZero() && time.Since(c.unseen) >= c.cfg.PDLag {
+	if !c.unseen.IsZero() && time.Since(c.unseen) >= c.pdLag {
 		c.pdRegions, c.unseen = c.regions.Clone(), time.Time{}
 	}
 	return c.pdRegions

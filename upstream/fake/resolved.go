@@ -35,8 +35,16 @@ func (c *Cluster) tick() {
 			if least, ok := c.store.MinLock(sub.start, sub.end); ok {
 				ts = min(ts, least)
 			}
+			if c.lagsLocked(sub.region) {
+				if ts = sub.resolved; ts == 0 {
+					continue
+				}
+			}
 			sub.resolved = max(sub.resolved, ts)
 			subs = append(subs, sub)
+		}
+		if items := c.breaks.promises(cn, now); len(items) > 0 {
+			cn.resolve(nil, items)
 		}
 		if len(subs) == 0 {
 			continue
@@ -46,6 +54,7 @@ func (c *Cluster) tick() {
 		})
 		cn.resolve(subs, cn.promises(subs))
 	}
+	c.breaks.overdue()
 }
 
 // promises are the messages of one tick for subs, which are sorted by request

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"testing"
 	"time"
@@ -12,11 +11,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/cdcpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
-	"github.com/pingcap/kvproto/pkg/pdpb"
-	"github.com/pingcap/kvproto/pkg/tikvpb"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/sluice-cdc/sluice/span"
@@ -49,102 +44,6 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// client speaks to a cluster with nothing but the generated stubs.
-type client struct {
-	cluster *fake.Cluster
-	pd      pdpb.PDClient
-	conns   map[uint64]*grpc.ClientConn // by store
-	closers []io.Closer
-}
-
-func dial(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(256<<20)),
-		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(8<<20))
-}
-
-func newClient(t testing.TB, c *fake.Cluster) *client {
-	t.Helper()
-	cl := &client{cluster: c, conns: map[uint64]*grpc.ClientConn{}}
-	t.Cleanup(func() {
-		for _, x := range cl.closers {
-			if err := x.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	conn, err := dial(c.PD()[0][len("http://"):])
-	if err != nil {
-		t.Fatal(err)
-	}
-	cl.closers = append(cl.closers, conn)
-	cl.pd = pdpb.NewPDClient(conn)
-	stores, err := cl.pd.GetAllStores(within(t, 10*time.Second), &pdpb.GetAllStoresRequest{Header: cl.header()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range stores.Stores {
-		conn, err := dial(s.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cl.closers = append(cl.closers, conn)
-		cl.conns[s.Id] = conn
-	}
-	return cl
-}
-
-func (cl *client) header() *pdpb.RequestHeader {
-	return &pdpb.RequestHeader{ClusterId: cl.cluster.ClusterID()}
-}
-
-func (cl *client) regions(ctx context.Context, start, end span.Key) ([]*pdpb.Region, error) {
-	resp, err := cl.pd.BatchScanRegions(ctx, &pdpb.BatchScanRegionsRequest{
-		Header: cl.header(), Ranges: []*pdpb.KeyRange{{StartKey: []byte(start), EndKey: []byte(end)}},
-		ContainAllKeyRange: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return resp.Regions, nil
-}
-
-// scan reads everything at a ts, region by region and page by page.
-func (cl *client) scan(ctx context.Context, at tso.TS) (map[string]string, error) {
-	out := map[string]string{}
-	regions, err := cl.regions(ctx, "", "")
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range regions {
-		kv := tikvpb.NewTikvClient(cl.conns[r.Leader.StoreId])
-		start, _ := span.DecodeKey(span.Key(r.Region.StartKey))
-		for {
-			resp, err := kv.KvScan(ctx, &kvrpcpb.ScanRequest{
-				Context:  &kvrpcpb.Context{RegionId: r.Region.Id, RegionEpoch: r.Region.RegionEpoch, Peer: r.Leader},
-				StartKey: start, Limit: 512, Version: uint64(at),
-			})
-			if err != nil {
-				return nil, err
-			}
-			if resp.RegionError != nil || resp.Error != nil {
-				return nil, fmt.Errorf("scan: %v %v", resp.RegionError, resp.Error)
-			}
-			for _, p := range resp.Pairs {
-				if p.Error != nil {
-					return nil, fmt.Errorf("scan: %v", p.Error)
-				}
-				out[string(p.Key)] = string(p.Value)
-			}
-			if len(resp.Pairs) < 512 {
-				break
-			}
-			start = append(resp.Pairs[511].Key, 0)
-		}
-	}
-	return out, nil
-}
-
 // change is a committed row as the watcher puts it together.
 type change struct {
 	op         cdcpb.Event_Row_OpType
@@ -160,9 +59,10 @@ type changeKey struct {
 // plainest way: one stream a store, one subscription a region, unmatched rows in
 // maps. It fails on anything that a real cluster would never send.
 type watcher struct {
-	cl   *client
-	from tso.TS
-	loop bool // filter_loop
+	cl    *client
+	from  tso.TS
+	loop  bool // filter_loop
+	storm bool // streams may break, PD may be silent, and all errors come that say how to go on
 
 	mu       sync.Mutex
 	nextID   uint64
@@ -179,6 +79,7 @@ type watcher struct {
 // watched is one subscribed region.
 type watched struct {
 	request     uint64
+	store       uint64
 	region      *metapb.Region
 	span        span.Span
 	initialized bool
@@ -204,24 +105,17 @@ func (w *watcher) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	ctx = metadata.AppendToOutgoingContext(ctx, "features", "stream-multiplexing")
-	for id, conn := range w.cl.conns {
-		stream, err := cdcpb.NewChangeDataClient(conn).EventFeedV2(ctx)
-		if err != nil {
-			return err
-		}
-		w.streams[id] = stream
-		g.Go(func() error {
-			for {
-				ev, err := stream.Recv()
-				if err != nil {
-					return err
-				}
-				if err := w.take(ev); err != nil {
-					return err
-				}
+	ctx = metadata.AppendToOutgoingContext(ctx, "features", "stream-multiplexing", "pd-allow-follower-handle", "true")
+	for id := range w.cl.conns {
+		for err := w.open(ctx, id); err != nil; err = w.open(ctx, id) {
+			if !w.storm {
+				return err
 			}
-		})
+			if err := nap(ctx); err != nil {
+				return err
+			}
+		}
+		g.Go(func() error { return w.follow(ctx, id) })
 	}
 	w.reload <- span.Span{}
 	g.Go(func() error {
@@ -244,8 +138,70 @@ func (w *watcher) watch(ctx context.Context) error {
 	return nil
 }
 
+func (w *watcher) open(ctx context.Context, store uint64) error {
+	stream, err := cdcpb.NewChangeDataClient(w.cl.conns[store]).EventFeedV2(ctx)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streams[store] = stream
+	return nil
+}
+
+// follow reads one store's stream, and in a storm the next when it breaks.
+func (w *watcher) follow(ctx context.Context, store uint64) error {
+	for {
+		w.mu.Lock()
+		stream := w.streams[store]
+		w.mu.Unlock()
+		var broken error
+		for broken == nil {
+			var ev *cdcpb.ChangeDataEvent
+			if ev, broken = stream.Recv(); broken == nil {
+				if err := w.take(ev); err != nil {
+					return err
+				}
+			}
+		}
+		if !w.storm || ctx.Err() != nil {
+			return broken
+		}
+		w.mu.Lock()
+		w.seen["broken stream"]++
+		for id, sub := range w.subs {
+			if sub.store == store {
+				delete(w.subs, id)
+				w.reload <- sub.span
+			}
+		}
+		w.mu.Unlock()
+		for w.open(ctx, store) != nil {
+			if err := nap(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// nap is the pause before something is tried again.
+func nap(ctx context.Context) error {
+	timer := time.NewTimer(5 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (w *watcher) subscribe(ctx context.Context, s span.Span) error {
 	regions, err := w.cl.regions(ctx, s.Start, s.End)
+	if err != nil && w.storm {
+		w.reload <- s
+		return nap(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -256,20 +212,36 @@ func (w *watcher) subscribe(ctx context.Context, s span.Span) error {
 		}
 		w.mu.Lock()
 		w.nextID++
-		sub := &watched{request: w.nextID, region: r.Region, span: part, open: map[changeKey]*cdcpb.Event_Row{}}
+		sub := &watched{request: w.nextID, store: r.Leader.StoreId, region: r.Region, span: part, open: map[changeKey]*cdcpb.Event_Row{}}
 		w.subs[sub.request] = sub
 		sub.resolved = w.frontier.MinOf(part)
+		stream := w.streams[sub.store]
 		w.mu.Unlock()
-		if err := w.streams[r.Leader.StoreId].Send(&cdcpb.ChangeDataRequest{
+		err := stream.Send(&cdcpb.ChangeDataRequest{
 			Header:   &cdcpb.Header{ClusterId: w.cl.cluster.ClusterID(), TicdcVersion: "8.5.0"},
 			RegionId: r.Region.Id, RegionEpoch: r.Region.RegionEpoch, RequestId: sub.request,
 			CheckpointTs: uint64(sub.resolved), StartKey: []byte(part.Start), EndKey: []byte(part.End),
 			ExtraOp: kvrpcpb.ExtraOp_ReadOldValue, FilterLoop: w.loop,
-		}); err != nil {
+		})
+		if err != nil && !w.storm {
 			return err
+		}
+		if err != nil {
+			w.lost(sub)
 		}
 	}
 	return nil
+}
+
+// lost gives up a registration that never went out, or went out on a stream
+// that had broken and that nobody reads any more.
+func (w *watcher) lost(sub *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.subs[sub.request] == sub {
+		delete(w.subs, sub.request)
+		w.reload <- sub.span
+	}
 }
 
 func (w *watcher) take(ev *cdcpb.ChangeDataEvent) error {
@@ -293,6 +265,9 @@ func (w *watcher) take(ev *cdcpb.ChangeDataEvent) error {
 			return fmt.Errorf("%d rows of %d bytes in one event", len(rows), e.Size())
 		}
 		sub := w.subs[e.RequestId]
+		if sub == nil && w.storm {
+			continue // of a stream that was given up
+		}
 		if sub == nil {
 			return fmt.Errorf("event of request %d after its end: %v", e.RequestId, e)
 		}
@@ -302,7 +277,9 @@ func (w *watcher) take(ev *cdcpb.ChangeDataEvent) error {
 		switch x := e.Event.(type) {
 		case *cdcpb.Event_Error:
 			w.seen["error"]++
-			if x.Error.EpochNotMatch == nil && x.Error.NotLeader == nil && x.Error.Congested == nil {
+			plain := x.Error.EpochNotMatch != nil || x.Error.NotLeader != nil || x.Error.Congested != nil
+			fatal := x.Error.DuplicateRequest != nil || x.Error.Compatibility != nil || x.Error.ClusterIdMismatch != nil
+			if !plain && (!w.storm || fatal) {
 				return fmt.Errorf("error event %v", x.Error)
 			}
 			delete(w.subs, e.RequestId)
