@@ -52,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		cfg: cfg, log: cfg.Log,
 		lookups: make(chan struct{}, lookupsMax),
 		starts:  make(chan *stream),
-		visits:  newVisits(visitEvery),
+		visits:  newVisits(cfg.SearchEvery),
 		stopped: make(chan struct{}),
 	}
 	if c.log == nil {

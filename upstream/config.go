@@ -37,6 +37,8 @@ type Config struct {
 	StuckAfter time.Duration
 	SlowAfter  time.Duration
 	RenewAfter time.Duration
+	// SearchEvery is how often one region is searched for locks at most.
+	SearchEvery time.Duration
 	// SilentAfter is how long no resolved-ts may come over an open stream before
 	// the stream is opened again.
 	SilentAfter time.Duration
@@ -77,6 +79,8 @@ func Default() Config {
 		StuckAfter: 4 * time.Second,
 		SlowAfter:  20 * time.Second,
 		RenewAfter: time.Minute,
+		// A search is a walk over a region's locks.
+		SearchEvery: 10 * time.Second,
 		// A store that lives sends resolved-ts every second, also where nothing moved.
 		SilentAfter: 30 * time.Second,
 		// TiKV gives a connection up that is not read for as long.
@@ -99,9 +103,9 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("StreamBudget %d: one megabyte is the least that streams well", c.StreamBudget)
 	case c.ScanWindow < 1:
 		return cdcerr.InvalidArgument.New("ScanWindow %d: must be positive", c.ScanWindow)
-	case min(c.StuckAfter, c.SlowAfter, c.RenewAfter, c.SilentAfter, c.UnansweredAfter) <= 0:
-		return cdcerr.InvalidArgument.New("StuckAfter %v, SlowAfter %v, RenewAfter %v, SilentAfter %v, UnansweredAfter %v: must be positive",
-			c.StuckAfter, c.SlowAfter, c.RenewAfter, c.SilentAfter, c.UnansweredAfter)
+	case min(c.StuckAfter, c.SlowAfter, c.RenewAfter, c.SearchEvery, c.SilentAfter, c.UnansweredAfter) <= 0:
+		return cdcerr.InvalidArgument.New("StuckAfter %v, SlowAfter %v, RenewAfter %v, SearchEvery %v, SilentAfter %v, UnansweredAfter %v: must be positive",
+			c.StuckAfter, c.SlowAfter, c.RenewAfter, c.SearchEvery, c.SilentAfter, c.UnansweredAfter)
 	case c.RenewAfter < c.SlowAfter:
 		return cdcerr.InvalidArgument.New("RenewAfter %v: must not be below SlowAfter %v", c.RenewAfter, c.SlowAfter)
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):

@@ -114,6 +114,28 @@ type delivered struct {
 	repeated int                    // guarded by mu
 	resolved tso.TS                 // guarded by mu
 	regions  map[uint64]tso.TS      // guarded by mu: by the moves
+	moved    chan struct{}          // holds a token when resolved has moved
+}
+
+func newDelivered(t *testing.T) *delivered {
+	return &delivered{t: t, until: tso.Max, rows: map[change]event.RawKV{}, regions: map[uint64]tso.TS{}, moved: make(chan struct{}, 1)}
+}
+
+// reached waits until the resolved-ts is at ts.
+func (d *delivered) reached(ctx context.Context, ts tso.TS) error {
+	for {
+		d.mu.Lock()
+		resolved := d.resolved
+		d.mu.Unlock()
+		if resolved >= ts {
+			return nil
+		}
+		select {
+		case <-d.moved:
+		case <-ctx.Done():
+			return fmt.Errorf("resolved-ts is %d (%v), waiting for %d (%v): %w", resolved, resolved.Time(), ts, ts.Time(), ctx.Err())
+		}
+	}
 }
 
 var errThere = errors.New("resolved-ts is there")
@@ -146,6 +168,10 @@ func (d *delivered) take(b upstream.Batch) error {
 		}
 		if d.resolved = b.Resolved; d.resolved >= d.until {
 			return errThere
+		}
+		select {
+		case d.moved <- struct{}{}:
+		default:
 		}
 	}
 	return nil
@@ -232,7 +258,8 @@ func follow(t *testing.T, path string) {
 	}
 	const seed = 7
 	c, client := cluster(t, fake.Config{Recording: rec, HoldForSubscriber: true, ResolvedInterval: 10 * time.Millisecond, Seed: seed}, nil)
-	d := &delivered{t: t, until: rec.EndTS, rows: map[change]event.RawKV{}, regions: map[uint64]tso.TS{}}
+	d := newDelivered(t)
+	d.until = rec.EndTS
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)

@@ -30,6 +30,7 @@ const (
 // TS is a new timestamp from PD. It rides out a change of PD's leader, and gives up
 // when PD has been away for the configured time.
 func (c *Client) TS(ctx context.Context) (tso.TS, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TSOTimeout)
 	defer cancel()
 	for pause := pdPauseMin; ; pause = min(2*pause, pdPauseMax) {
@@ -40,7 +41,7 @@ func (c *Client) TS(ctx context.Context) (tso.TS, error) {
 			return ts, nil
 		}
 		if wait(ctx, pause) != nil {
-			return 0, cdcerr.PDUnreachable.Wrap(err, "PD gives no timestamp")
+			return 0, cdcerr.PDUnreachable.Wrap(err, "PD has given no timestamp for %v", time.Since(began).Round(time.Millisecond))
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (c *Client) clusterOf(ctx context.Context, endpoint string) uint64 {
 	if err != nil {
 		return 0
 	}
-	defer cc.Close() // the only error is that it is closed already
+	defer cc.Close()
 	resp, err := pdpb.NewPDClient(cc).GetMembers(ctx, &pdpb.GetMembersRequest{})
 	if err != nil {
 		return 0

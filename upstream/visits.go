@@ -21,8 +21,6 @@ const (
 	// visitsWaitMax bounds the regions that wait to be searched for locks. What is
 	// turned away is wished for again two seconds later.
 	visitsWaitMax = 1024
-	// visitEvery is how often one region is searched at most.
-	visitEvery = 10 * time.Second
 	// visitors search side by side. Each search is a walk over a region's locks,
 	// few of which cost a store nothing.
 	visitors = 4

@@ -148,10 +148,11 @@ func (t *Tracker) renew(slow []*hold, factor, atMost int) {
 		}
 	}
 	for _, h := range slow {
-		patience := time.Duration(factor) * t.cfg.Renew << min(h.renewals, renewalsMax)
+		times := factor << min(h.renewals, renewalsMax)
 		if held[h.ts] {
-			patience *= heldFactor
+			times *= heldFactor
 		}
+		patience := time.Duration(times) * t.cfg.Renew
 		if !t.stands(h, patience) {
 			continue
 		}
