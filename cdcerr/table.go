@@ -72,6 +72,10 @@ var (
 	TableIneligible = &Code{"CDC:ErrTableIneligible", "a table has no primary key and no usable unique key",
 		"add a key, exclude the table by a filter rule, or set force-replicate = true and accept that its rows may be doubled after a restart", Terminal}
 
+	// Transactions.
+	TxnTooLarge = &Code{"CDC:ErrTransactionTooLarge", "a transaction is larger than what may be held to be written at once",
+		"set transaction-atomicity=none in the sink URI, so that it may be written in pieces, or raise the memory quota", Terminal}
+
 	// MySQL-compatible sinks.
 	MySQLConnection = &Code{"CDC:ErrMySQLConnectionError", "the downstream database cannot be reached",
 		"check host, port, user, password and TLS of the sink URI", Retry}
@@ -99,6 +103,7 @@ func All() []*Code {
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
+		TxnTooLarge,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,
 		RecordingInvalid,
 	}

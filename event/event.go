@@ -91,11 +91,16 @@ func (r *Row) Kind() RowKind {
 	return Update
 }
 
-// Txn is all rows of one upstream transaction that this changefeed wants.
+// Txn is all rows of one upstream transaction that this changefeed wants, or a
+// piece of them.
 type Txn struct {
 	StartTS  tso.TS
 	CommitTS tso.TS
 	Rows     []*Row
+	// Piece is 0 for a transaction that is whole. One that is too large to be held
+	// comes as pieces 1, 2, …, with nothing in between; all but the last have More.
+	Piece int
+	More  bool
 }
 
 // SyncPoint asks the sink to record that everything up to TS is downstream and

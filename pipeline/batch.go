@@ -17,6 +17,7 @@ type batch struct {
 	txns  []event.Txn // without their rows
 	ends  []int       // index in rows behind each transaction
 	bytes int64
+	began int64 // bytes before the last transaction
 }
 
 // What mounting adds to a raw change, in bytes.
@@ -39,13 +40,38 @@ func (b *batch) inLastTxn(raw *event.RawKV) bool {
 	return last.CommitTS == raw.CommitTS && last.StartTS == raw.StartTS
 }
 
+// heldBytes is what a row takes with so many values.
+func heldBytes(raw *event.RawKV, values int) int64 {
+	return raw.Size() + rowCost + int64(values)*valueCost
+}
+
+// lastTxn is the transaction at the end, with its rows so far and what they take.
+func (b *batch) lastTxn() (txn event.Txn, bytes int64) {
+	if len(b.txns) == 0 {
+		return event.Txn{}, 0
+	}
+	txn = b.txns[len(b.txns)-1]
+	txn.Rows = b.rows[b.startOf(len(b.txns)-1):]
+	return txn, b.bytes - b.began
+}
+
+// startOf is the index in rows at which a transaction begins.
+func (b *batch) startOf(txn int) int {
+	if txn == 0 {
+		return 0
+	}
+	return b.ends[txn-1]
+}
+
 func (b *batch) add(row *event.Row) {
 	b.rows = append(b.rows, row)
-	b.bytes += row.Raw.Size() + rowCost + int64(len(row.Before)+len(row.After))*valueCost
+	before := b.bytes
+	b.bytes += heldBytes(row.Raw, len(row.Before)+len(row.After))
 	if b.inLastTxn(row.Raw) {
 		b.ends[len(b.ends)-1] = len(b.rows)
 		return
 	}
+	b.began = before
 	b.txns = append(b.txns, event.Txn{StartTS: row.StartTS, CommitTS: row.CommitTS})
 	b.ends = append(b.ends, len(b.rows))
 }
@@ -56,12 +82,9 @@ func (b *batch) dropTxn(raw *event.RawKV) {
 		return
 	}
 	n := len(b.txns) - 1
-	b.txns, b.ends = b.txns[:n], b.ends[:n]
-	start := 0
-	if n > 0 {
-		start = b.ends[n-1]
-	}
-	b.rows = b.rows[:start]
+	start := b.startOf(n)
+	clear(b.rows[start:])
+	b.rows, b.txns, b.ends, b.bytes = b.rows[:start], b.txns[:n], b.ends[:n], b.began
 }
 
 // take empties the batch.
@@ -74,6 +97,6 @@ func (b *batch) take() (txns []event.Txn, count int) {
 		start = end
 	}
 	clear(b.rows)
-	b.rows, b.txns, b.ends, b.bytes = b.rows[:0], b.txns[:0], b.ends[:0], 0
+	b.rows, b.txns, b.ends, b.bytes, b.began = b.rows[:0], b.txns[:0], b.ends[:0], 0, 0
 	return txns, len(rows)
 }

@@ -32,7 +32,10 @@
 //
 // Memory: the quota of the capture's sorter bounds what waits for the reader and
 // for the writer, who forgets rows as they are written; the queue holds views of
-// it.
+// it. A transaction of more than Config.TxnBytes is not held: its rows are passed
+// over once, to know its size and whether rows of it want each other's keys, and
+// read again to be queued in pieces (large.go); or it ends the changefeed, where
+// the sink wants transactions whole.
 //
 // Goroutines, all in one errgroup whose end is Run's: the reader, the writer, and
 // one that waits for a subscription to fail. Everything wakes by event; there is

@@ -69,6 +69,10 @@ type Config struct {
 	// BatchRows and BatchBytes (raw and mounted) end a batch at the next transaction.
 	BatchRows  int
 	BatchBytes int64
+	// TxnBytes (raw and mounted) is the largest transaction that is held whole. A
+	// larger one goes to the sink in pieces, or ends the changefeed where the sink
+	// wants it whole.
+	TxnBytes int64
 
 	Gate  Gate
 	Grant func() sink.Grant // the leave to write as it stands when a write begins
@@ -86,10 +90,12 @@ func Default() Config {
 		// milliseconds of work for any sink, far more than what a hand-over costs.
 		BatchRows:  2048,
 		BatchBytes: 2 << 20,
-		Gate:       openGate{},
-		Grant:      func() sink.Grant { return sink.Grant{} },
-		Log:        slog.New(slog.DiscardHandler),
-		Now:        time.Now,
+		// A quarter of the sorter's default quota, which its raw rows are counted against.
+		TxnBytes: 128 << 20,
+		Gate:     openGate{},
+		Grant:    func() sink.Grant { return sink.Grant{} },
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      time.Now,
 	}
 }
 
@@ -100,6 +106,9 @@ func (c Config) orDefault() Config {
 	}
 	if c.BatchBytes == 0 {
 		c.BatchBytes = d.BatchBytes
+	}
+	if c.TxnBytes == 0 {
+		c.TxnBytes = d.TxnBytes
 	}
 	if c.Gate == nil {
 		c.Gate = d.Gate
@@ -139,6 +148,8 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("Filter: missing")
 	case c.BatchRows < 0 || c.BatchBytes < 0:
 		return cdcerr.InvalidArgument.New("BatchRows %d, BatchBytes %d: must be positive", c.BatchRows, c.BatchBytes)
+	case c.TxnBytes < 0:
+		return cdcerr.InvalidArgument.New("TxnBytes %d: must be positive", c.TxnBytes)
 	}
 	return nil
 }

@@ -323,6 +323,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"TargetTS":   func(c *pipeline.Config) { c.TargetTS = 100 },
 		"TargetTS 105: not above StartTS 100 and Checkpoint 105": func(c *pipeline.Config) { c.Checkpoint, c.TargetTS = 105, 105 },
 		"Filter":    func(c *pipeline.Config) { c.Filter = nil },
+		"TxnBytes":  func(c *pipeline.Config) { c.TxnBytes = -1 },
 		"BatchRows": func(c *pipeline.Config) { c.BatchRows = -1 },
 	} {
 		bubble(words, t, func(t *testing.T) {

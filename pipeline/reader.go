@@ -38,6 +38,7 @@ type reader struct {
 	raws    []*event.RawKV
 	mounter *mount.Mounter
 	batch   batch
+	large   *large // a transaction that is too large for the batch, while its rows are passed over
 	unknown uint64
 	leftOut uint64
 
@@ -207,28 +208,50 @@ func (r *reader) read(ctx context.Context, upper tso.TS) error {
 			return err
 		}
 		for _, raw := range r.raws[:n] {
-			if r.batch.full() && !r.batch.inLastTxn(raw) {
-				if err := r.flush(ctx, raw.CommitTS.Prev()); err != nil {
-					return err
-				}
-			}
-			if err := r.row(raw); err != nil {
-				r.batch.dropTxn(raw) // its other rows are not whole without this one
-				if stopped := r.flush(ctx, 0); stopped != nil {
-					return stopped
-				}
+			if err := r.next(ctx, raw); err != nil {
 				return err
 			}
 		}
-		if n < len(r.raws) {
-			return r.flush(ctx, upper)
+		if n == len(r.raws) {
+			continue
+		}
+		if err := r.deliverLarge(ctx); err != nil {
+			return err
+		}
+		return r.flush(ctx, upper)
+	}
+}
+
+// next takes one change into the batch, or into what is known of a transaction
+// that is too large for it.
+func (r *reader) next(ctx context.Context, raw *event.RawKV) error {
+	if r.large.is(raw) {
+		return r.survey(raw)
+	}
+	if err := r.deliverLarge(ctx); err != nil {
+		return err
+	}
+	if r.batch.full() && !r.batch.inLastTxn(raw) {
+		if err := r.flush(ctx, raw.CommitTS.Prev()); err != nil {
+			return err
 		}
 	}
+	if err := r.row(raw); err != nil {
+		r.batch.dropTxn(raw) // its other rows are not whole without this one
+		if stopped := r.flush(ctx, 0); stopped != nil {
+			return stopped
+		}
+		return err
+	}
+	if _, bytes := r.batch.lastTxn(); bytes > r.cfg.TxnBytes {
+		return r.beginLarge(ctx, raw)
+	}
+	return nil
 }
 
 // row mounts one change, unless nobody wants it.
 func (r *reader) row(raw *event.RawKV) error {
-	t, err := r.tableOf(raw)
+	t, err := r.countedTable(raw)
 	if t == nil || err != nil {
 		return err
 	}
@@ -239,31 +262,42 @@ func (r *reader) row(raw *event.RawKV) error {
 	return err
 }
 
-// tableOf is the table by which the change is decoded, nil for one that is not
-// wanted. The schema is asked once for all rows of a table in one transaction.
-func (r *reader) tableOf(raw *event.RawKV) (*event.Table, error) {
+// countedTable is tableOf, and counts what is not wanted.
+func (r *reader) countedTable(raw *event.RawKV) (*event.Table, error) {
+	t, wanted, err := r.tableOf(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		r.unknown++
+	case !wanted:
+		r.leftOut++
+		return nil, nil
+	}
+	return t, nil
+}
+
+// tableOf is the table by which the change is decoded, nil where no schema knows
+// it, and whether it is wanted. The schema is asked once for all rows of a table
+// in one transaction.
+func (r *reader) tableOf(raw *event.RawKV) (t *event.Table, wanted bool, err error) {
 	id, _, ok := mount.ParseRecordKey(raw.Key)
 	if !ok {
-		return nil, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
+		return nil, false, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
 	}
 	if id != r.tableID || raw.CommitTS != r.tableTS {
 		r.tableID, r.tableTS = id, raw.CommitTS
 		r.table, _ = r.schema.TableAt(id, raw.CommitTS)
 	}
 	if r.table == nil {
-		r.unknown++
-		return nil, nil
+		return nil, false, nil
 	}
 	wanted, judged := r.wanted[r.table]
 	if !judged {
 		wanted = r.scope.Table(r.table) == filter.Wanted
 		r.wanted[r.table] = wanted
 	}
-	if !wanted {
-		r.leftOut++
-		return nil, nil
-	}
-	return r.table, nil
+	return r.table, wanted, nil
 }
 
 // flush queues the batch. All rows at or below forget are in it or before it.

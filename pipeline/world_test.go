@@ -330,6 +330,7 @@ type downstream struct {
 	mu      sync.Mutex
 	lines   []string
 	batches []int // rows of each Write
+	whole   bool  // takes no pieces
 	failOn  string
 	blockOn string
 	free    chan struct{}
@@ -380,6 +381,12 @@ func (d *downstream) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) 
 	n := 0
 	for _, txn := range txns {
 		line := fmt.Sprintf("%d", txn.CommitTS)
+		if txn.Piece > 0 {
+			line += fmt.Sprintf(" piece %d", txn.Piece)
+		}
+		if txn.More {
+			line += " of more"
+		}
 		for _, r := range txn.Rows {
 			line += " " + describe(r)
 			n++
@@ -410,6 +417,8 @@ func (d *downstream) Checkpoint(ctx context.Context, ts tso.TS) error {
 }
 
 func (d *downstream) Close() error { return nil }
+
+func (d *downstream) Whole() bool { return d.whole }
 
 // table is test.<name>(id int primary key, v int); ids are its partitions'.
 func table(id int64, name string, ids ...int64) *event.Table {

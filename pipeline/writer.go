@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -34,7 +35,7 @@ func (p *Pipeline) work(ctx context.Context, it item) error {
 			return fmt.Errorf("writing %d transactions of %d–%d: %w",
 				len(it.txns), it.txns[0].CommitTS, it.txns[len(it.txns)-1].CommitTS, err)
 		}
-		p.note(func(s *Progress) { s.Rows += uint64(it.rows); s.Txns += uint64(len(it.txns)) })
+		p.note(func(s *Progress) { s.Rows += uint64(it.rows); s.Txns += whole(it.txns) })
 	}
 	if it.forget != 0 {
 		p.rows.Forget(it.forget)
@@ -51,6 +52,16 @@ func (p *Pipeline) work(ctx context.Context, it item) error {
 		}
 	}
 	return it.err
+}
+
+// whole is how many transactions are complete with these.
+func whole(txns []event.Txn) (n uint64) {
+	for i := range txns {
+		if !txns[i].More {
+			n++
+		}
+	}
+	return n
 }
 
 // moveCheckpoint is called when everything at or below to is downstream.

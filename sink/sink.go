@@ -23,10 +23,18 @@ type Grant struct {
 // Sink writes one changefeed's changes to one downstream. Calls come one at a
 // time, from one goroutine.
 type Sink interface {
-	// Write delivers whole transactions in (commit-ts, start-ts) order and
-	// returns when they are durable downstream. Delivered twice, they must
-	// leave the downstream as if delivered once.
+	// Write delivers transactions in (commit-ts, start-ts) order and returns when
+	// they are durable downstream. Delivered twice, they must leave the downstream
+	// as if delivered once.
+	//
+	// A transaction comes in pieces only if it is too large to be held and Whole is
+	// false. Each piece may be written by itself: rows that give up a key for which
+	// another row may come stand in earlier pieces than that row. For this an
+	// update that moves such a row's key may come as a deletion and an insert.
 	Write(ctx context.Context, g Grant, txns []event.Txn) error
+	// Whole tells that every transaction must be written at once or not at all:
+	// one that is too large for that ends the changefeed.
+	Whole() bool
 	// DDL carries out one DDL after everything at or below its SwitchTS was written.
 	DDL(ctx context.Context, g Grant, d *event.DDL) error
 	// Checkpoint says that everything up to ts is downstream.

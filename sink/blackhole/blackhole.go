@@ -61,10 +61,17 @@ func (s *Sink) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts.Rows += rows
-	s.counts.Txns += uint64(len(txns))
+	for i := range txns {
+		if !txns[i].More {
+			s.counts.Txns++
+		}
+	}
 	s.counts.Bytes += bytes
 	return nil
 }
+
+// Whole implements sink.Sink.
+func (s *Sink) Whole() bool { return false }
 
 // DDL implements sink.Sink.
 func (s *Sink) DDL(ctx context.Context, _ sink.Grant, _ *event.DDL) error {

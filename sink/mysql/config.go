@@ -26,6 +26,9 @@ type Config struct {
 	// one of them is set; without CA the system's roots are trusted.
 	CA, Cert, Key string
 
+	// Atomicity says whether an upstream transaction that is too large to be held
+	// may be written in pieces.
+	Atomicity Atomicity
 	// MaxTxnRows bounds the rows of upstream transactions that are put together.
 	// One transaction that has more is still written as one.
 	MaxTxnRows int
@@ -40,6 +43,16 @@ type Config struct {
 	WriteTimeout time.Duration // until a packet is on the wire
 }
 
+// Atomicity is what a reader of the downstream may see of a transaction.
+type Atomicity string
+
+// The levels: PerTable shows all of a transaction or nothing, Pieces may show a
+// part of one that is too large to be held.
+const (
+	Pieces   Atomicity = "none"
+	PerTable Atomicity = "table"
+)
+
 // Default is a config without an address.
 func Default() Config {
 	return Config{
@@ -49,6 +62,7 @@ func Default() Config {
 		// Many rows a commit and a statement pay for the round trips, and still
 		// end well within a second, so that the checkpoint moves.
 		MaxTxnRows:        4096,
+		Atomicity:         Pieces,
 		MaxTxnBytes:       8 << 20,
 		MaxStatementBytes: 1 << 20,
 		DialTimeout:       10 * time.Second,
@@ -82,6 +96,12 @@ var params = []param{
 	{"ssl-cert", func(c *Config, v string) error { c.Cert = v; return nil }},
 	{"ssl-key", func(c *Config, v string) error { c.Key = v; return nil }},
 	{"timeout", func(c *Config, v string) error { return setDuration(&c.DialTimeout, v) }},
+	{"transaction-atomicity", func(c *Config, v string) error {
+		if c.Atomicity = Atomicity(v); c.Atomicity != Pieces && c.Atomicity != PerTable {
+			return errText("none or table")
+		}
+		return nil
+	}},
 	{"write-timeout", func(c *Config, v string) error { return setDuration(&c.WriteTimeout, v) }},
 }
 
@@ -90,7 +110,7 @@ var params = []param{
 var later = []string{
 	"async-ddl-timeout", "batch-dml-enable", "cache-prep-stmts", "enable-ddl-ts", "has-vector-type",
 	"max-multi-update-row", "max-multi-update-row-size", "multi-stmt-enable", "tidb-txn-mode", "time-zone",
-	"transaction-atomicity", "where-clause", "worker-count",
+	"where-clause", "worker-count",
 }
 
 type errText string
@@ -167,6 +187,8 @@ func (c *Config) Validate() error {
 		return cdcerr.SinkURIInvalid.New("port %d: want 1 to 65535", c.Port)
 	case (c.Cert == "") != (c.Key == ""):
 		return cdcerr.SinkURIInvalid.New("ssl-cert and ssl-key: want both or none")
+	case c.Atomicity != Pieces && c.Atomicity != PerTable:
+		return cdcerr.SinkURIInvalid.New("transaction-atomicity %q: want none or table", c.Atomicity)
 	case c.MaxTxnRows < 1 || c.MaxTxnBytes < 1 || c.MaxStatementBytes < 1:
 		return cdcerr.SinkURIInvalid.New("max-txn-row, MaxTxnBytes and MaxStatementBytes: want at least 1 each")
 	case c.DialTimeout <= 0 || c.ReadTimeout <= 0 || c.WriteTimeout <= 0:

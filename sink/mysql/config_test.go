@@ -36,6 +36,23 @@ func TestParseURI(t *testing.T) {
 	}
 }
 
+func TestTransactionAtomicity(t *testing.T) {
+	for param, whole := range map[string]bool{"": false, "?transaction-atomicity=none": false, "?transaction-atomicity=table": true} {
+		c, err := ParseURI("mysql://h/" + param)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := (&Sink{cfg: c}); s.Whole() != whole {
+			t.Errorf("%q: whole is %v", param, s.Whole())
+		}
+	}
+	c := Default()
+	c.Host, c.Atomicity = "h", "row"
+	if err := c.Validate(); !cdcerr.SinkURIInvalid.Is(err) {
+		t.Error(err)
+	}
+}
+
 func TestParseURIRefuses(t *testing.T) {
 	for uri, says := range map[string]string{
 		"":                                              "no URI",
@@ -54,6 +71,7 @@ func TestParseURIRefuses(t *testing.T) {
 		"mysql://root:hunter2@h/?timeout=1s&timeout=2s": "stands 2 times",
 		"mysql://root:hunter2@h/?worker-count=4":        "not in this release",
 		"mysql://root:hunter2@h/?safe-mode=false":       "always",
+		"mysql://h/?transaction-atomicity=global":       "transaction-atomicity=global: want none or table",
 		"mysql://root:hunter2@h/?ssl-cert=a":            "ssl-key",
 		"mysql://root:hunter2@h/?ssl-ca=%zz":            "parameters",
 	} {

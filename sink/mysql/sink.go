@@ -53,6 +53,9 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 // Dialect is what the downstream is.
 func (s *Sink) Dialect() Dialect { return s.session.dialect }
 
+// Whole tells whether every upstream transaction is to be written at once.
+func (s *Sink) Whole() bool { return s.cfg.Atomicity == PerTable }
+
 // Checkpoint does nothing: what Write returned for is durable already.
 func (s *Sink) Checkpoint(context.Context, tso.TS) error { return nil }
 
