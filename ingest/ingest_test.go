@@ -309,3 +309,19 @@ func TestSubscribe(t *testing.T) {
 		}
 	})
 }
+
+// What the upstream holds for the commits to come counts against the sorter's quota.
+func TestPrewritesCountAgainstTheQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t)
+		r := w.reader(false, 100, 1)
+		defer r.Close()
+		w.up.mu.Lock()
+		memory := w.up.subs[0].Memory
+		w.up.mu.Unlock()
+		memory.Hold(1000)
+		if lent := w.rows.Used().Lent; lent != 1000 || memory.Tight() {
+			t.Errorf("%d bytes are lent", lent)
+		}
+	})
+}

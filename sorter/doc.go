@@ -26,7 +26,9 @@
 // would only cost. As soon as one reader has nothing left, only more input can help
 // it on, and what is held goes to disk, the oldest first: a transaction larger than
 // the quota, a span that lags behind the others, a reader that is slower than
-// another one. An Add without rows never waits.
+// another one. An Add without rows never waits. What the upstream holds for commits
+// to come counts against the same quota (Hold); rows make room for it, down to a
+// quarter of the quota.
 //
 // # Disk
 //

@@ -366,3 +366,43 @@ func TestSideBySide(t *testing.T) {
 		t.Fatalf("%+v left", s.Used())
 	}
 }
+
+// What others hold counts against the quota, but leaves rows a part of it; it is
+// tight by what is lent, never by rows.
+func TestHeldByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, ctx := errgroup.WithContext(context.Background())
+		s := sorter.NewMemory(40_000)
+		in := newInput(s, 1, 100)
+		r := read(t, s, in)
+		r.Readable(tso.Max)
+		must(t, in.Add(ctx, rows(101, 15), 115)) // less than half of the quota
+		if s.Tight() {
+			t.Fatal("rows make it tight")
+		}
+		s.Hold(25_000)
+		if !s.Tight() || s.Used().Lent != 25_000 {
+			t.Fatalf("not tight with %+v in use", s.Used())
+		}
+		first := added(g, ctx, in, rows(116, 1), 116)
+		if !blocked(first) {
+			t.Fatal("over quota with what is lent, yet Add came in")
+		}
+		s.Hold(-20_000)
+		if blocked(first) || s.Tight() {
+			t.Fatal("given back, yet Add waits")
+		}
+		r.Forget(116)
+		s.Hold(1 << 40) // more than the quota, and then some: a quarter is the rows'
+		must(t, in.Add(ctx, rows(117, 8), 124))
+		second := added(g, ctx, in, rows(125, 2), 126)
+		if !blocked(second) {
+			t.Fatal("over the rows' part, yet Add came in")
+		}
+		r.Forget(124)
+		if blocked(second) {
+			t.Fatal("nothing is left to be freed, yet Add waits")
+		}
+		must(t, g.Wait())
+	})
+}
