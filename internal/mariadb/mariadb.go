@@ -141,6 +141,9 @@ func launch(server, dir, data string) (*Server, error) {
 	}
 	cmd := exec.Command("/bin/sh", "-c", keeper, "keeper", server, "--no-defaults",
 		"--user="+me(), "--datadir="+data, "--socket="+filepath.Join(run, "s"), "--pid-file="+filepath.Join(run, "pid"),
+		// Of its own: a server that starts clears temporary tables out of its
+		// tmpdir, those of every other server there too.
+		"--tmpdir="+run,
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-log-bin",
 		"--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=96M",
 		"--max-allowed-packet=64M", "--skip-name-resolve")
