@@ -100,7 +100,7 @@ func merge(ctx context.Context, b *blow) (string, error) {
 		source, target = target, source
 	}
 	if err := c.PrepareMerge(source.ID); err != nil {
-		return "nothing: " + err.Error(), nil
+		return refused(err), nil
 	}
 	if b.coin() {
 		b.last(ctx, 0.1)
@@ -114,7 +114,7 @@ func merge(ctx context.Context, b *blow) (string, error) {
 func lead(_ context.Context, b *blow) (string, error) {
 	region, store := b.region(), b.store()
 	if err := b.cluster.Lead(region, store); err != nil {
-		return "nothing: " + err.Error(), nil
+		return refused(err), nil
 	}
 	return fmt.Sprintf("store %d leads %d", store, region), nil
 }
@@ -248,3 +248,7 @@ func wrongCluster(ctx context.Context, b *blow) (string, error) {
 	b.cluster.Impersonate(0)
 	return fmt.Sprintf("for %v", b.lasts), nil
 }
+
+// refused is the word for a blow that met a region not fit for it, which is no
+// error: a storm strikes blindly.
+func refused(why error) string { return "nothing: " + why.Error() }

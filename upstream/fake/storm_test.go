@@ -72,14 +72,11 @@ func (s *stormy) write(ctx context.Context, id uint64) error {
 				txn.Put(key, fmt.Appendf(nil, "%d-%d", id, n))
 			}
 		}
-		if err := s.end(ctx, txn, rng); err != nil && !live.Retry(err) {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err := s.end(ctx, txn, rng); err != nil && !live.Retry(err) && ctx.Err() == nil {
 			return err
 		}
-		if err := nap(ctx); err != nil {
-			return nil
+		if nap(ctx) != nil {
+			break
 		}
 	}
 	return nil
