@@ -117,6 +117,13 @@ func installData(program, data string) error {
 	// Small files first: a test writes little, and data is made for every package.
 	cmd := exec.Command(program, "--no-defaults", "--user="+me(), "--datadir="+data,
 		"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=16M")
+	// Temporary tables of its own, as in launch.
+	tmp, err := os.MkdirTemp("", "mariadb")
+	if err != nil {
+		return fmt.Errorf("mariadb: directory for temporary tables: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }() // what stays is small, and in the system's own place for it
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb: %s: %w\n%s", program, err, out)
 	}
