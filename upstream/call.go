@@ -42,7 +42,7 @@ func (c *Client) call(ctx context.Context, key []byte, s span.Span, patience tim
 		case ctx.Err() != nil:
 			return p, ctx.Err()
 		case err != nil:
-			if cdcerr.Fate(err) >= cdcerr.Terminal || status.Code(err) == codes.Unimplemented || time.Since(began) > patience {
+			if cdcerr.Fate(err) >= cdcerr.Terminal || answers(err) || time.Since(began) > patience {
 				return p, err
 			}
 		case refused != nil:
@@ -79,11 +79,18 @@ func (c *Client) callOnce(ctx context.Context, key []byte, s span.Span, timeout 
 	defer cancel()
 	in := c.keyspace.context(&kvrpcpb.Context{RegionId: p.ID, RegionEpoch: p.epoch, Peer: p.peer})
 	refused, err := do(ctx, tikvpb.NewTikvClient(cc), p, in)
-	if err != nil && status.Code(err) != codes.Unimplemented {
+	if err != nil && !answers(err) {
 		c.places.moved(p, nil)
 		c.places.lost(p.Store)
 	}
 	return p, refused, err
+}
+
+// answers tells whether an error is an answer that will be the same next time: the
+// store does not know the call, or what it has to say is too large to come.
+func answers(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unimplemented || code == codes.ResourceExhausted
 }
 
 // refused learns from what a store says about a region that it does not serve.

@@ -243,7 +243,10 @@ func (f *puppetFeed) end(err error) {
 func (s *puppetStore) KvScan(_ context.Context, q *kvrpcpb.ScanRequest) (*kvrpcpb.ScanResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.scan(q), nil
+	if resp := s.scan(q); resp != nil {
+		return resp, nil
+	}
+	return nil, status.Error(codes.ResourceExhausted, "trying to send message larger than max")
 }
 
 func (s *puppetStore) KvGet(_ context.Context, q *kvrpcpb.GetRequest) (*kvrpcpb.GetResponse, error) {

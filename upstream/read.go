@@ -7,6 +7,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/tikvpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/span"
@@ -15,9 +17,12 @@ import (
 )
 
 const (
-	// pageMax is the pairs of one KvScan: the largest values that we read are
-	// schemas of tens of kilobytes, so a page stays in the megabytes.
-	pageMax = 256
+	// pageMax is the most pairs of one KvScan, pageBytes what they should come to.
+	// TiKV knows no limit in bytes, so one that fits the pairs seen so far is asked
+	// for; an answer that was too large to come is asked for in smaller pieces.
+	pageMax   = 1024
+	pageFirst = 64
+	pageBytes = 4 << 20
 	// readPatience is how long a read goes on without any answer, longer than a
 	// store or PD takes to come back after a crash.
 	readPatience = time.Minute
@@ -36,9 +41,9 @@ func (c *Client) Scan(ctx context.Context, start, end []byte, at tso.TS, fn func
 	if len(end) > 0 {
 		whole.End = span.EncodeKey(end)
 	}
-	key := start
-	for {
-		page, next, err := c.page(ctx, key, end, whole, at)
+	limit := uint32(pageFirst)
+	for key := start; ; {
+		page, next, err := c.page(ctx, key, end, whole, at, &limit)
 		if err != nil {
 			return err
 		}
@@ -58,13 +63,19 @@ func (c *Client) Scan(ctx context.Context, start, end []byte, at tso.TS, fn func
 	}
 }
 
-// page reads what one region has from key on, up to pageMax pairs. next is where
-// to go on; empty at the end of everything.
-func (c *Client) page(ctx context.Context, key, end []byte, whole span.Span, at tso.TS) (pairs []*kvrpcpb.KvPair, next []byte, err error) {
+// page reads what one region has from key on, up to limit pairs, and says how many
+// the next one should have. next is where to go on; empty at the end of everything.
+func (c *Client) page(ctx context.Context, key, end []byte, whole span.Span, at tso.TS, limit *uint32) (pairs []*kvrpcpb.KvPair, next []byte, err error) {
 	var resp *kvrpcpb.ScanResponse
 	p, err := c.read(ctx, key, whole, at, func(ctx context.Context, kv tikvpb.TikvClient, in *kvrpcpb.Context) (answered, error) {
 		var err error
-		resp, err = kv.KvScan(ctx, &kvrpcpb.ScanRequest{Context: in, StartKey: key, EndKey: end, Limit: pageMax, Version: uint64(at)})
+		for {
+			resp, err = kv.KvScan(ctx, &kvrpcpb.ScanRequest{Context: in, StartKey: key, EndKey: end, Limit: *limit, Version: uint64(at)})
+			if status.Code(err) != codes.ResourceExhausted || *limit == 1 {
+				break
+			}
+			*limit = max(*limit/8, 1)
+		}
 		if err != nil {
 			return answered{}, err
 		}
@@ -77,13 +88,15 @@ func (c *Client) page(ctx context.Context, key, end []byte, whole span.Span, at 
 	if err != nil {
 		return nil, nil, err
 	}
+	asked := int(*limit)
+	*limit = nextLimit(resp.Pairs, *limit)
 	for i, kv := range resp.Pairs {
 		if kv.Error != nil { // a lock: read up to it; the next page waits for it
 			last := resp.Pairs[i-1].Key
 			return resp.Pairs[:i], append(last[:len(last):len(last)], 0), nil
 		}
 	}
-	if len(resp.Pairs) >= pageMax {
+	if len(resp.Pairs) >= asked {
 		last := resp.Pairs[len(resp.Pairs)-1].Key
 		return resp.Pairs, append(last[:len(last):len(last)], 0), nil
 	}
@@ -95,6 +108,20 @@ func (c *Client) page(ctx context.Context, key, end []byte, whole span.Span, at 
 		return nil, nil, cdcerr.SnapshotRead.Wrap(err, "%v ends at %X", p.Region, string(p.Span.End))
 	}
 	return resp.Pairs, next, nil
+}
+
+// nextLimit is how many pairs like these make up a page; it grows slowly, since
+// the next ones may be larger.
+func nextLimit(pairs []*kvrpcpb.KvPair, limit uint32) uint32 {
+	if len(pairs) == 0 {
+		return limit
+	}
+	var bytes int
+	for _, kv := range pairs {
+		bytes += len(kv.Key) + len(kv.Value)
+	}
+	fit := uint32(min(pageBytes/max(bytes/len(pairs), 1), pageMax))
+	return max(min(fit, 4*limit), 1)
 }
 
 // Get reads one raw key as it was at a timestamp; nil where there is none.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -86,10 +87,16 @@ func TestScan(t *testing.T) {
 func TestScanPages(t *testing.T) {
 	p := startPuppet(t, nil)
 	all := map[string]string{}
-	for i := range 3 * pageMax {
+	for i := range 4 * pageMax {
 		all[fmt.Sprintf("k%05d", i)] = "v"
 	}
 	p.kv[1].answers(all, map[uint64]span.Span{1: {}})
+	var limits []uint32
+	after := p.kv[1].scan
+	p.kv[1].scan = func(q *kvrpcpb.ScanRequest) *kvrpcpb.ScanResponse {
+		limits = append(limits, q.Limit)
+		return after(q)
+	}
 	c := open(t, p.config())
 	n, last := 0, ""
 	err := c.Scan(t.Context(), nil, nil, 100, func(k, _ []byte) error {
@@ -101,6 +108,46 @@ func TestScanPages(t *testing.T) {
 	})
 	if err != nil || n != len(all) {
 		t.Errorf("%d pairs, %v", n, err)
+	}
+	if want := []uint32{pageFirst, 4 * pageFirst, pageMax, pageMax, pageMax, pageMax}; !slices.Equal(limits, want) {
+		t.Errorf("pages of %d, want %d", limits, want)
+	}
+}
+
+// TestScanOfLargePairs reads values of which few fit a page after small ones: what
+// is too large to come is asked for in smaller pieces.
+func TestScanOfLargePairs(t *testing.T) {
+	p := startPuppet(t, nil)
+	all := map[string]string{}
+	for i := range 200 {
+		all[fmt.Sprintf("a%05d", i)] = "v"
+	}
+	large := strings.Repeat("v", 300<<10)
+	for i := range 100 {
+		all[fmt.Sprintf("b%05d", i)] = large
+	}
+	p.kv[1].answers(all, map[uint64]span.Span{1: {}})
+	after, refused := p.kv[1].scan, 0
+	p.kv[1].scan = func(q *kvrpcpb.ScanRequest) *kvrpcpb.ScanResponse {
+		resp := after(q)
+		if resp.Size() > 8<<20 {
+			refused++
+			return nil // gRPC: larger than may come
+		}
+		return resp
+	}
+	c := open(t, p.config())
+	n := 0
+	err := c.Scan(t.Context(), nil, nil, 100, func([]byte, []byte) error { n++; return nil })
+	if err != nil || n != len(all) || refused == 0 {
+		t.Errorf("%d pairs, %d pages refused, %v", n, refused, err)
+	}
+	one := []*kvrpcpb.KvPair{{Key: []byte("k"), Value: []byte(large)}}
+	if got := nextLimit(one, 256); got != 13 {
+		t.Errorf("the next page after one of 300 KiB pairs has %d", got)
+	}
+	if got := nextLimit(nil, 7); got != 7 {
+		t.Errorf("the next page after an empty one has %d", got)
 	}
 }
 
