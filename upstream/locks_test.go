@@ -226,6 +226,24 @@ func TestVisit(t *testing.T) {
 	}
 }
 
+// TestResolveLocks searches a region by its id.
+func TestResolveLocks(t *testing.T) {
+	p := startPuppet(t, nil)
+	split(p)
+	k := keepLocks(p, written("a", "a", longAgo(9000)), written("x", "x", longAgo(9000)))
+	k.status = func(*kvrpcpb.CheckTxnStatusRequest) *kvrpcpb.CheckTxnStatusResponse {
+		return &kvrpcpb.CheckTxnStatusResponse{}
+	}
+	c := open(t, p.config())
+	if err := c.ResolveLocks(t.Context(), 2, tso.New(puppetNow, 0)); err != nil {
+		t.Fatal(err)
+	}
+	wantTook(t, k, "scan m-; status x; resolve x at 0")
+	if err := c.ResolveLocks(t.Context(), 9, tso.New(puppetNow, 0)); !cdcerr.InvalidArgument.Is(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestVisitAsync judges an asynchronous commit by its secondaries in two regions.
 func TestVisitAsync(t *testing.T) {
 	start := longAgo(9000)

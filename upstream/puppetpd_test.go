@@ -174,6 +174,18 @@ func (p *puppet) BatchScanRegions(_ context.Context, req *pdpb.BatchScanRegionsR
 	return &pdpb.BatchScanRegionsResponse{Header: p.header(), Regions: p.within(r.StartKey, r.EndKey, req.Limit)}, nil
 }
 
+func (p *puppet) GetRegionByID(_ context.Context, req *pdpb.GetRegionByIDRequest) (*pdpb.GetRegionResponse, error) {
+	resp := &pdpb.GetRegionResponse{Header: p.header()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.regions {
+		if r.Region.Id == req.RegionId {
+			resp.Region, resp.Leader = r.Region, r.Leader
+		}
+	}
+	return resp, nil
+}
+
 func (p *puppet) ScanRegions(_ context.Context, req *pdpb.ScanRegionsRequest) (*pdpb.ScanRegionsResponse, error) {
 	return &pdpb.ScanRegionsResponse{Header: p.header(), Regions: p.within(req.StartKey, req.EndKey, req.Limit)}, nil
 }

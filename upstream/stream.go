@@ -39,6 +39,7 @@ type stream struct {
 	feeds  map[uint64]*feed           // guarded by mu; by number
 	gate   *region.Gate[waiting]      // guarded by mu; registrations until they are scanned; one a region that a subscription holds
 	live   map[region.Ticket]struct{} // guarded by mu; registrations that are scanned
+	scans  time.Duration              // guarded by mu; since began: when something of any scan last came
 	leaves []*cdcpb.ChangeDataRequest // guarded by mu; the ends of registrations, sent first; one each at most
 	closed bool                       // guarded by mu
 }
@@ -417,8 +418,8 @@ func (s *stream) sort(m *message) []part {
 		k := region.Ticket{Request: m.events[i].request, Region: m.events[i].region}
 		if m.events[i].isError {
 			s.overLocked(k)
-		} else {
-			s.gate.Heard(k, now)
+		} else if s.gate.Heard(k, now) {
+			s.scans = now
 		}
 	}
 	var parts []part

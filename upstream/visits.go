@@ -134,6 +134,20 @@ func (c *Client) serveVisits(ctx context.Context) error {
 	return g.Wait()
 }
 
+// ResolveLocks searches one region for locks with start-ts up to a timestamp, at
+// once, and ends those that were left behind. It is for an operator who knows
+// which region stands still.
+func (c *Client) ResolveLocks(ctx context.Context, region uint64, upto tso.TS) error {
+	found, err := c.pd.GetRegionByID(ctx, region)
+	if err != nil {
+		return c.pdError(ctx, err, cdcerr.RegionLookup, "region %d", region)
+	}
+	if found == nil || found.Meta == nil {
+		return cdcerr.InvalidArgument.New("region %d: PD does not know it", region)
+	}
+	return c.visit(ctx, lock.Visit{Region: region, Span: placeOf(found).Span, Target: upto})
+}
+
 // visit searches a part of a region for locks with start-ts up to the target, and
 // ends those that were left behind.
 func (c *Client) visit(ctx context.Context, v lock.Visit) error {

@@ -20,6 +20,9 @@ const (
 	// allSilentFactor is how much longer a stream may be silent while no other one
 	// is heard: then it is likely not the store's fault.
 	allSilentFactor = 4
+	// busyFactor is how much longer a scan may be unheard of while others are heard
+	// on the same stream: the store works, and asking again costs the place in line.
+	busyFactor = 6
 	// lagLogEvery bounds the lines about laggards.
 	lagLogEvery = 30 * time.Second
 )
@@ -144,13 +147,16 @@ func (s *stream) giveUpOverdue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	by := map[*feed][]region.Ticket{}
-	patience := s.client.cfg.UnansweredAfter
+	now, patience := time.Since(s.began), s.client.cfg.UnansweredAfter
 	if s.pulse.starvedSince(time.Now().Add(-patience)) {
 		return
 	}
-	for _, k := range s.gate.Overdue(time.Since(s.began), patience) {
+	if s.scans > 0 && now-s.scans < patience {
+		patience *= busyFactor
+	}
+	for _, k := range s.gate.Overdue(now, patience) {
 		if f := s.feeds[feedNumber(k.Request)]; f != nil {
-			s.gate.Heard(k, time.Since(s.began)) // until the feed has ended it
+			s.gate.Heard(k, now) // until the feed has ended it
 			by[f] = append(by[f], k)
 		}
 	}

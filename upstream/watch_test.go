@@ -153,6 +153,37 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// TestBusyStore: while a store gets on with other scans, one that waits for its turn
+// is left in its place.
+func TestBusyStore(t *testing.T) {
+	p := startPuppet(t, nil)
+	border := span.EncodeKey([]byte("m"))
+	p.setRegions(puppetRegion(1, 1, 1, "", border), puppetRegion(2, 1, 1, border, ""))
+	cfg := p.config()
+	cfg.UnansweredAfter = 250 * time.Millisecond
+	c := open(t, cfg)
+	subscribe(t, c, Subscription{Span: keys("a", "z"), StartTS: 10}, nil)
+	f := p.kv[1].feed(t)
+	q, r := f.request(), f.request()
+	busy := time.NewTimer(3 * cfg.UnansweredAfter)
+	defer busy.Stop()
+	scans := time.NewTicker(20 * time.Millisecond)
+	defer scans.Stop()
+	for done := false; !done; {
+		select {
+		case <-busy.C:
+			done = true
+		case <-scans.C:
+			f.rows(q, prewrite("b", "1", 21))
+		}
+	}
+	if n := c.Counts(); n.Unanswered != 0 {
+		t.Errorf("%+v", n)
+	}
+	for d := f.request(); d.GetDeregister() == nil || d.RequestId != r.RequestId || d.RegionId != r.RegionId; d = f.request() {
+	}
+}
+
 // TestNobodyIsBlamedForUs: while our own consumer blocks the stream nothing can
 // move or be heard, and nobody is registered anew for that.
 func TestNobodyIsBlamedForUs(t *testing.T) {

@@ -131,11 +131,14 @@ func (g *Gate[T]) DoneAll(which func(Ticket) bool) {
 	}
 }
 
-// Heard notes that something of a registration came.
-func (g *Gate[T]) Heard(k Ticket, now time.Duration) {
-	if s := g.running[k]; s != nil {
+// Heard notes that something of a registration came, and tells whether it is
+// being scanned.
+func (g *Gate[T]) Heard(k Ticket, now time.Duration) bool {
+	s := g.running[k]
+	if s != nil {
 		s.heard = now
 	}
+	return s != nil
 }
 
 // Overdue are the scans of which nothing was heard for so long, in order.
