@@ -62,3 +62,33 @@ func (w *work) createTables(a *createTablesArgs) error {
 	}
 	return nil
 }
+
+// Conflicts tells whether TiDB would let one of the jobs wait until the other
+// has ended: they work on the same table, or one of them on a whole database of
+// the other's.
+func (j *Job) Conflicts(o *Job) bool {
+	for _, a := range j.involves() {
+		for _, b := range o.involves() {
+			if a.Policy != b.Policy || a.ResourceGroup != b.ResourceGroup || a.Database != b.Database {
+				continue
+			}
+			if a.Table == b.Table || a.Table == "*" || b.Table == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// involves is what a job works on, by name.
+func (j *Job) involves() []Involving {
+	out := []Involving{{Database: j.info.SchemaName, Table: j.info.TableName}}
+	if j.info.TableName == "" {
+		out = nil
+	}
+	for _, i := range j.info.Involving {
+		i.Mode = 0
+		out = append(out, i)
+	}
+	return out
+}

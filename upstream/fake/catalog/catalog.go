@@ -296,3 +296,9 @@ func cutBytes(b []byte) (out, rest []byte, ok bool) {
 	}
 	return nil, nil, false
 }
+
+// Forget drops what is kept of databases and tables that another took the place
+// of before ts. What was dropped before cannot be recovered any more.
+func (c *Catalog) Forget(before uint64) {
+	c.past = slices.DeleteFunc(c.past, func(v version) bool { return v.until < before })
+}

@@ -15,7 +15,8 @@ import (
 )
 
 // Job is one DDL on its way through its steps. Every call of Next is one of
-// them; a caller may let time, writes and steps of other jobs pass in between.
+// them; a caller may let time, writes and steps of other jobs pass in between,
+// but for those that Conflicts names.
 type Job struct {
 	c       *Catalog
 	info    JobInfo
@@ -40,8 +41,18 @@ type Step struct {
 	Job JobInfo
 	// Version is the schema version that the step brought, 0 for none.
 	Version int64
+	// Tables are the tables that the step changed, by database and id.
+	Tables []TableChange
 	// Backfill is what has to be done before the next step, nil for nothing.
 	Backfill *Backfill
+}
+
+// TableChange is what a table was before a step and is after it: nil where it
+// was or is not there. NewShape says how rows are written by servers that know
+// the one, and by those that know the other: until the next step both do write.
+type TableChange struct {
+	SchemaID      int64
+	Before, After *TableInfo
 }
 
 // Info is the job as its last step left it.
@@ -50,8 +61,9 @@ func (j *Job) Info() JobInfo { return j.info }
 // Ended tells whether the job has come to its end, good or bad.
 func (j *Job) Ended() bool { return j.ended }
 
-// Next is the job's next step, in a transaction of that start-ts: the caller
-// has to commit it. It returns nil once the job has ended.
+// Next is the job's next step, in a transaction of that start-ts. The catalog
+// takes the step at once, so the caller has to commit what it writes, in the
+// order of the calls. It returns nil once the job has ended.
 func (j *Job) Next(start tso.TS) (*Step, error) {
 	if j.ended {
 		return nil, nil
@@ -185,12 +197,28 @@ func (w *work) commit() (*Step, error) {
 	for _, key := range slices.Sorted(maps.Keys(w.puts)) {
 		kv := KV{rawKey(key), w.puts[key]}
 		s.Writes = append(s.Writes, kv)
+		change, isTable := w.c.changeOf(key)
 		if err := w.c.Apply(kv, w.start); err != nil {
 			return nil, err
+		}
+		if isTable {
+			after, _ := w.c.changeOf(key)
+			change.After = after.Before
+			s.Tables = append(s.Tables, change)
 		}
 	}
 	s.Writes = append(s.Writes, w.rows...)
 	return s, nil
+}
+
+// changeOf is the table that stands under a key now, as a change's Before.
+func (c *Catalog) changeOf(key string) (change TableChange, ok bool) {
+	var id int64
+	if _, err := fmt.Sscanf(key, "DB:%d/Table:%d", &change.SchemaID, &id); err != nil {
+		return change, false
+	}
+	change.Before = c.tables[change.SchemaID][id]
+	return change, true
 }
 
 func (w *work) jobRows(meta []byte) error {

@@ -98,7 +98,7 @@ func (p *planner) bringBack(drop *JobInfo, name string, named bool) error {
 	if name != "" {
 		t.Name = MakeName(name)
 	}
-	if p.c.tableIn(db.ID, t.Name.L) != nil {
+	if p.c.tableIn(db.ID, t.Name.L) != nil || p.c.alive(t.ID) {
 		return refuse(errTableExists, "Table '%s' already been flashback to or exists", t.Name.O)
 	}
 	t.State = StateNone
@@ -112,6 +112,16 @@ func (p *planner) bringBack(drop *JobInfo, name string, named bool) error {
 		j.info.Involving = []Involving{{Database: db.Name.L, Table: old.Name.L}, {Database: db.Name.L, Table: t.Name.L}}
 	}
 	return nil
+}
+
+// alive tells whether a table of that id is there, whatever it is called.
+func (c *Catalog) alive(id int64) bool {
+	for _, tables := range c.tables {
+		if tables[id] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // autoIDs are the counters that a table has, or had when it was dropped.
@@ -167,7 +177,7 @@ func (w *work) recoverStep(a *recoverArgs) error {
 		return w.recoverSchema(a)
 	}
 	r := a.Info.Tables[0]
-	if other := w.c.tableIn(r.SchemaID, r.TableInfo.Name.L); other != nil {
+	if other := w.c.tableIn(r.SchemaID, r.TableInfo.Name.L); other != nil || w.c.alive(r.TableInfo.ID) {
 		return w.cancel(errTableExists, "Table '%s' already exists", r.TableInfo.Name.O)
 	}
 	if w.info.SchemaState == StateNone {

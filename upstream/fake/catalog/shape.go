@@ -46,9 +46,11 @@ type cellRule struct {
 	value   int // index into Row.Values; -1 for a column that is not public
 	convert int // index into Row.Values of the column that it is converted from; -1 for none
 	from    *event.Column
-	origin  encode.Value // what an insert writes
-	broken  error        // why there is none
-	bare    bool         // NULL is left out
+	origin  encode.Value  // what an insert writes
+	broken  error         // why there is none
+	bare    bool          // NULL is left out
+	filled  bool          // NULL is refused
+	narrow  *event.Column // what values have to fit already, while a MODIFY COLUMN looks at the others
 }
 
 // Shape is how rows of a table are written by servers that know the catalog as
@@ -135,6 +137,13 @@ func (s *Shape) rule(t *TableInfo, c *ColumnInfo, at map[int]int) (cellRule, boo
 	switch {
 	case c.State == StatePublic:
 		r.value = at[c.Offset]
+		r.filled = c.Type.has(mysql.NotNullFlag | flagPreventNull)
+		if c.ChangingType != nil {
+			to := c.clone()
+			to.Type = *c.ChangingType
+			narrow := eventColumn(to)
+			r.narrow = &narrow
+		}
 	case c.ChangeState != nil:
 		from := eventColumn(t.Columns[c.ChangeState.DependencyOffset])
 		r.from, r.convert = &from, at[c.ChangeState.DependencyOffset]
@@ -205,7 +214,16 @@ func (s *Shape) row(r Row) ([]encode.Cell, error) {
 func (r *cellRule) of(row Row, zone *time.Location) (encode.Value, error) {
 	switch {
 	case r.value >= 0:
-		return row.Values[r.value], nil
+		v := row.Values[r.value]
+		if v == nil && r.filled {
+			return nil, refuse(1048, "Column '%s' cannot be null", r.column.Name)
+		}
+		if r.narrow != nil {
+			if _, err := Convert(r.column, v, r.narrow, zone); err != nil {
+				return nil, err
+			}
+		}
+		return v, nil
 	case r.convert >= 0:
 		return Convert(r.from, row.Values[r.convert], r.column, zone)
 	}

@@ -35,6 +35,9 @@ func (w *work) addIndex(a *indexArgs) error {
 		w.reorgType(1)
 		return w.setIndexes(t, indexes, StateDeleteOnly)
 	case StateDeleteOnly:
+		if primary {
+			preventNull(t, indexes)
+		}
 		return w.setIndexes(t, indexes, StateWriteOnly)
 	case StateWriteOnly:
 		return w.setIndexes(t, indexes, StateWriteReorg)
@@ -64,6 +67,17 @@ func (w *work) addIndex(a *indexArgs) error {
 	a.finish(indexes, t)
 	w.doneTable(StatePublic, t)
 	return nil
+}
+
+// preventNull lets writers refuse NULL in the columns of a primary key to be.
+func preventNull(t *TableInfo, indexes []*IndexInfo) {
+	for _, i := range indexes {
+		for _, c := range i.Columns {
+			if col := &t.Columns[c.Offset].Type; !col.has(mysql.NotNullFlag) {
+				col.add(flagPreventNull)
+			}
+		}
+	}
 }
 
 // finish leaves of the arguments what is needed to clean up.
@@ -124,6 +138,13 @@ func (w *work) undoIndexes(t *TableInfo, a *indexArgs, indexes []*IndexInfo) err
 		return w.setIndexes(t, indexes, StateDeleteOnly)
 	case StateDeleteOnly:
 		return w.setIndexes(t, indexes, StateDeleteReo)
+	}
+	for _, i := range indexes {
+		for _, c := range i.Columns {
+			if i.Primary {
+				t.Columns[c.Offset].Type.del(flagPreventNull)
+			}
+		}
 	}
 	w.removeIndexes(t, indexes)
 	a.finish(indexes, t)
