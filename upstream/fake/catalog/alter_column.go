@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -82,14 +83,15 @@ func (a *alteration) addColumn(s *ast.AlterTableSpec) (*change, error) {
 			return nil, refuse(3106, "'Adding generated stored column through ALTER TABLE' is not supported for generated columns.")
 		}
 	}
+	if len(a.table.Columns) >= columnsMax {
+		return nil, refuse(1117, "Too many columns")
+	}
 	col, _, err := a.column(def, len(a.table.Columns), collation{a.table.Charset, a.table.Collate}, nil)
 	if err != nil {
 		return nil, err
 	}
-	for name := range col.Dependences {
-		if a.table.column(name) == nil {
-			return nil, refuse(errBadField, "Unknown column '%s' in 'generated column function'", name)
-		}
+	if err := a.table.known(col); err != nil {
+		return nil, err
 	}
 	a.originDefault(col)
 	pos := makePosition(s.Position)
@@ -227,6 +229,28 @@ func (a *alteration) droppable(col *ColumnInfo) error {
 	}
 	if t.partitionedBy(col.Name.L) {
 		return refuse(3855, "Column '%s' has a partitioning function dependency and cannot be dropped or renamed", col.Name.O)
+	}
+	for _, k := range t.ForeignKeys {
+		if slices.ContainsFunc(k.Cols, func(n Name) bool { return n.L == col.Name.L }) {
+			return refuse(1828, "Cannot drop column '%s': needed in a foreign key constraint '%s'", col.Name.O, k.Name.O)
+		}
+	}
+	switch {
+	case t.TTL != nil && t.TTL.Column.L == col.Name.L:
+		return refuse(8149, "Cannot drop column '%s': needed in TTL config", col.Name.O)
+	case col.Type.has(mysql.AutoIncrementFlag):
+		return refuse(errUnsupported, "can't remove column with AUTO_INCREMENT when @@tidb_allow_remove_auto_inc disabled")
+	}
+	return t.unchecked(col, 1)
+}
+
+// unchecked refuses a column that a CHECK names, but for one that names no
+// more than so many columns.
+func (t *TableInfo) unchecked(col *ColumnInfo, upTo int) error {
+	for _, c := range t.Constraints {
+		if len(c.Cols) > upTo && slices.ContainsFunc(c.Cols, func(n Name) bool { return n.L == col.Name.L }) {
+			return refuse(3959, "Check constraint '%s' uses column '%s', hence column cannot be dropped or renamed.", c.Name.O, col.Name.O)
+		}
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/charset"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 )
 
@@ -56,6 +58,9 @@ func (a *alteration) modifyColumn(s *ast.AlterTableSpec) (*change, error) {
 	if err := a.compatible(old, col); err != nil {
 		return nil, err
 	}
+	if err := a.recodes(old, col); err != nil {
+		return nil, err
+	}
 	col.ID, col.State, col.Version = old.ID, old.State, old.Version
 	col.OriginDefault, col.OriginDefaultBit = old.OriginDefault, slices.Clone(old.OriginDefaultBit)
 	col.Type.Flag |= old.Type.Flag & (mysql.PriKeyFlag | mysql.UniqueKeyFlag | mysql.MultipleKeyFlag)
@@ -100,15 +105,98 @@ func (a *alteration) compatible(old, col *ColumnInfo) error {
 	case old.generated() != col.generated() || old.generated() && old.GeneratedStored != col.GeneratedStored:
 		return refuse(3106, "'Changing the STORED status' is not supported for generated columns.")
 	}
-	for name := range col.Dependences {
-		if a.table.column(name) == nil {
-			return refuse(errBadField, "Unknown column '%s' in 'generated column function'", name)
-		}
+	if err := a.table.known(col); err != nil {
+		return err
 	}
 	if old.Name.L != col.Name.L {
 		return a.renamable(old)
 	}
 	return nil
+}
+
+// recodes refuses changes of type, character set or collation that TiDB does
+// not make, even by converting every value.
+func (a *alteration) recodes(old, col *ColumnInfo) error {
+	from, to := &old.Type, &col.Type
+	if from.stranger(to) {
+		return refuse(errUnsupported, "Unsupported modify column: change from original type %d to %d is currently unsupported yet", from.Tp, to.Tp)
+	}
+	if to.hasCharset() {
+		if err := a.indexed(old, collation{to.Charset, to.Collate}); err != nil {
+			return err
+		}
+	}
+	err := collation{from.Charset, from.Collate}.into(collation{to.Charset, to.Collate})
+	if err != nil && from.Charset != charset.CharsetGBK && to.Charset != charset.CharsetGBK && from.converts(to) {
+		return nil
+	}
+	return err
+}
+
+// indexed refuses another collation of a column that an index sorts by.
+func (a *alteration) indexed(c *ColumnInfo, to collation) error {
+	from := c.Type.Collate
+	if !c.Type.hasCharset() || from == to.collate || a.c.OldCollations || len(a.table.indexesOn(c.Name.L)) == 0 || alike(from, to.collate) {
+		return nil
+	}
+	return refuse(errUnsupported, "Unsupported modifying collation of column from '%s' to '%s' when index is defined on it.", from, to.collate)
+}
+
+// into refuses a change of character set or collation that needs more than
+// another description. To UTF-8 from what is a part of it there is nothing to do.
+func (c collation) into(to collation) error {
+	switch [2]string{c.charset, to.charset} {
+	case [2]string{charset.CharsetUTF8, charset.CharsetUTF8MB4}, [2]string{charset.CharsetUTF8, charset.CharsetUTF8},
+		[2]string{charset.CharsetUTF8MB4, charset.CharsetUTF8MB4}, [2]string{charset.CharsetLatin1, charset.CharsetUTF8MB4}:
+		return nil
+	}
+	switch {
+	case c.charset != to.charset:
+		return refuse(errUnsupported, "Unsupported modify charset from %s to %s", c.charset, to.charset)
+	case c.collate != to.collate:
+		return refuse(errUnsupported, "Unsupported modify change collate from %s to %s", c.collate, to.collate)
+	}
+	return nil
+}
+
+// alike tells whether strings compare alike under two collations, so that
+// indexes need not be written anew.
+func alike(a, b string) bool {
+	trim := func(s string) string { _, rest, _ := strings.Cut(s, "_"); return rest }
+	utf8 := func(s string) bool { return strings.HasPrefix(s, "utf8_") || strings.HasPrefix(s, "utf8mb4_") }
+	return utf8(a) && utf8(b) && trim(a) == trim(b)
+}
+
+// converts tells whether values have to be converted on their way to a type,
+// for more than its character set.
+func (t *FieldType) converts(to *FieldType) bool {
+	if t.isString() && to.isString() {
+		char, padded := mysql.TypeString, t.Charset == charset.CharsetBin && to.Charset == charset.CharsetBin
+		return (t.Tp == char) != (to.Tp == char) || to.Flen > 0 && to.Flen < t.Flen || padded && t.Tp == char && t.Flen != to.Flen
+	}
+	return changesData(t, to)
+}
+
+// stranger tells whether there is no way from one type to the other.
+func (t *FieldType) stranger(to *FieldType) bool {
+	from, target := t.Tp, to.Tp
+	text := t.isString() || from == mysql.TypeJSON
+	real := from == mysql.TypeNewDecimal || from == mysql.TypeFloat || from == mysql.TypeDouble
+	member := from == mysql.TypeEnum || from == mysql.TypeSet
+	clock := t.isTime() || from == mysql.TypeDuration || from == mysql.TypeYear
+	switch {
+	case from == target:
+		return false
+	case from == mysql.TypeTiDBVectorFloat32, target == mysql.TypeTiDBVectorFloat32:
+		return true
+	case target == mysql.TypeBit:
+		return text || clock
+	case target == mysql.TypeEnum, target == mysql.TypeSet:
+		return clock || real || from == mysql.TypeJSON || from == mysql.TypeBit
+	case to.isTime():
+		return member || real || from == mysql.TypeBit
+	}
+	return target == mysql.TypeDuration && (member || from == mysql.TypeBit)
 }
 
 // renamable refuses to rename a column that an expression names.
@@ -121,7 +209,7 @@ func (a *alteration) renamable(col *ColumnInfo) error {
 	if a.table.partitionedBy(col.Name.L) {
 		return refuse(3855, "Column '%s' has a partitioning function dependency and cannot be dropped or renamed", col.Name.O)
 	}
-	return nil
+	return a.table.unchecked(col, 0)
 }
 
 // rewritable refuses to convert a column that other things are made of.
@@ -138,7 +226,7 @@ func (a *alteration) rewritable(old, col *ColumnInfo) error {
 		}
 	}
 	switch {
-	case inHandle && a.kindOf(old, col) == modifyRewrite:
+	case (inHandle || old.Type.has(mysql.PriKeyFlag)) && a.kindOf(old, col) == modifyRewrite:
 		return wrong("this column has primary key flag")
 	case t.partitionedBy(old.Name.L):
 		return wrong("table is partition table")
@@ -235,7 +323,7 @@ func (a *alteration) renameColumn(s *ast.AlterTableSpec) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old.Name.L == s.NewColumnName.Name.L && old.Name.O == s.NewColumnName.Name.O {
+	if old.Name.L == s.NewColumnName.Name.L {
 		return nil, nil
 	}
 	if other := a.table.column(s.NewColumnName.Name.L); other != nil && other != old {

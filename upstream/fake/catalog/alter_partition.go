@@ -83,7 +83,13 @@ func (a *alteration) addPartitions(s *ast.AlterTableSpec) (*change, error) {
 		if n := uint64(len(s.PartDefinitions)); n > 0 {
 			more = n
 		}
+		if err := checkPartitions(max(more, p.Num+min(more, partitionsMax))); err != nil {
+			return nil, err
+		}
 		return a.recount(p.Num+max(more, 1), s.PartDefinitions)
+	}
+	if len(s.PartDefinitions) == 0 {
+		return nil, errNoDefinitions(ast.PartitionType(p.Type))
 	}
 	info := a.table.blank()
 	defs, err := a.namedDefinitions(a.table, info, s.PartDefinitions)
@@ -100,6 +106,9 @@ func (a *alteration) addPartitions(s *ast.AlterTableSpec) (*change, error) {
 	}
 	if last := p.Definitions[len(p.Definitions)-1]; len(last.LessThan) == 1 && last.LessThan[0] == maxValue {
 		return nil, refuse(1481, "MAXVALUE can only be used in last partition definition")
+	}
+	if err := checkPartitions(p.Num + uint64(len(defs))); err != nil {
+		return nil, err
 	}
 	info.Definitions, info.Num = defs, uint64(len(defs))
 	return &change{

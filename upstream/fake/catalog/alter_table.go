@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/charset"
 )
 
 type commentArgs struct {
@@ -54,7 +55,7 @@ func (a *alteration) options(options []*ast.TableOption) ([]*change, error) {
 	add := func(action Action, args any) {
 		out = append(out, &change{action: action, args: args, meta: a.plainMeta(), vars: a.multiVars()})
 	}
-	var charset *change
+	var recoded bool
 	for _, o := range options {
 		switch o.Tp {
 		case ast.TableOptionComment:
@@ -62,6 +63,9 @@ func (a *alteration) options(options []*ast.TableOption) ([]*change, error) {
 		case ast.TableOptionAutoIncrement:
 			add(ActionRebaseAutoID, &rebaseArgs{NewBase: int64(o.UintValue), Force: o.BoolValue})
 		case ast.TableOptionAutoRandomBase:
+			if a.table.AutoRandomBits == 0 {
+				return nil, refuse(8216, "Invalid auto random: alter auto_random_base of a non auto_random table")
+			}
 			add(ActionRebaseAutoRandom, &rebaseArgs{NewBase: int64(o.UintValue), Force: o.BoolValue})
 		case ast.TableOptionAutoIdCache:
 			add(ActionAutoIDCache, &idCacheArgs{int64(o.UintValue)})
@@ -71,14 +75,14 @@ func (a *alteration) options(options []*ast.TableOption) ([]*change, error) {
 			}
 			add(ActionShardRowID, &shardBitsArgs{o.UintValue})
 		case ast.TableOptionCharset, ast.TableOptionCollate:
-			if charset != nil {
+			if recoded {
 				continue
 			}
-			c, err := a.charset(options)
+			c, err := a.newCharset(options)
 			if err != nil {
 				return nil, err
 			}
-			charset = c
+			recoded = c != nil
 			if c != nil {
 				out = append(out, c)
 			}
@@ -105,7 +109,7 @@ func (a *alteration) options(options []*ast.TableOption) ([]*change, error) {
 
 // charset plans a new default character set, or with CONVERT TO a new one for
 // every column too.
-func (a *alteration) charset(options []*ast.TableOption) (*change, error) {
+func (a *alteration) newCharset(options []*ast.TableOption) (*change, error) {
 	outer := collation{a.table.Charset, a.table.Collate}
 	cs, err := a.c.tableCollation(options, outer)
 	if err != nil {
@@ -120,8 +124,20 @@ func (a *alteration) charset(options []*ast.TableOption) (*change, error) {
 	if cs == outer && !overwrite {
 		return nil, nil
 	}
-	if overwrite && !sameCharset(cs.charset, outer.charset) && !(outer.charset == "utf8" && cs.charset == "utf8mb4") && outer.charset != "ascii" {
-		return nil, refuse(errUnsupported, "Unsupported modify charset from %s to %s", outer.charset, cs.charset)
+	if err := outer.into(cs); err != nil {
+		return nil, err
+	}
+	for _, c := range a.table.Columns {
+		if !overwrite || !c.Type.hasCharset() || c.Type.Charset == charset.CharsetBin {
+			continue
+		}
+		was := collation{c.Type.Charset, c.Type.Collate}
+		if err := was.into(cs); err != nil {
+			return nil, err
+		}
+		if err := a.indexed(c, cs); err != nil {
+			return nil, err
+		}
 	}
 	args := &charsetArgs{Charset: cs.charset, Collate: cs.collate, Overwrite: overwrite}
 	return &change{action: ActionTableCharset, args: args, meta: a.plainMeta(), vars: a.multiVars()}, nil

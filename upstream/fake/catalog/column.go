@@ -122,6 +122,23 @@ func (b *columnBuilder) generatedAs(o *ast.ColumnOption) error {
 	return nil
 }
 
+// known refuses a generated column that is made of columns that are not there,
+// or of generated ones after it.
+func (t *TableInfo) known(c *ColumnInfo) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Dependences)) {
+		from := t.column(name)
+		switch {
+		case from == nil:
+			return refuse(errBadField, "Unknown column '%s' in 'generated column function'", name)
+		case from.Type.has(mysql.AutoIncrementFlag):
+			return refuse(3109, "Generated column '%s' cannot refer to auto-increment column.", c.Name.O)
+		case from.generated() && from.Offset >= c.Offset:
+			return refuse(3107, "Generated column can refer only to generated columns defined prior to it.")
+		}
+	}
+	return nil
+}
+
 // flags sets those flags of a column that follow from its type.
 func (b *columnBuilder) flags() {
 	t := &b.col.Type

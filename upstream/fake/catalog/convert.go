@@ -231,16 +231,7 @@ func fitInteger(to *event.Column, text string) (encode.Value, error) {
 	bits := 8 * intBytes(uint8(to.Type))
 	switch to.Type {
 	case event.TypeYear:
-		n, err := strconv.ParseInt(text, 10, 64)
-		switch {
-		case err != nil || n != 0 && (n < 1901 || n > 2155) && (n < 1 || n > 99):
-			return nil, outOfRange(to, text)
-		case n >= 1 && n <= 69:
-			n += 2000
-		case n >= 70 && n <= 99:
-			n += 1900
-		}
-		return n, nil
+		return fitYear(to, text)
 	case event.TypeBit:
 		bits = max(to.Flen, 1)
 	}
@@ -254,6 +245,20 @@ func fitInteger(to *event.Column, text string) (encode.Value, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
 	if err != nil {
 		return nil, outOfRange(to, text)
+	}
+	return n, nil
+}
+
+// fitYear reads a year of four digits, or of two.
+func fitYear(to *event.Column, text string) (encode.Value, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil || n != 0 && (n < 1901 || n > 2155) && (n < 1 || n > 99):
+		return nil, outOfRange(to, text)
+	case n >= 1 && n <= 69:
+		n += 2000
+	case n >= 70 && n <= 99:
+		n += 1900
 	}
 	return n, nil
 }

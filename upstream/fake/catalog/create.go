@@ -193,8 +193,16 @@ func (p *planner) columns(t *TableInfo, s *ast.CreateTableStmt, cs collation) ([
 		t.Columns = append(t.Columns, col)
 		constraints = append(constraints, more...)
 	}
+	if len(t.Columns) > columnsMax {
+		return nil, refuse(1117, "Too many columns")
+	}
 	if len(t.Columns) == 0 {
 		return nil, refuse(1113, "A table must have at least 1 column")
+	}
+	for _, c := range t.Columns {
+		if err := t.known(c); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range constraints {
 		t.flagColumns(c)

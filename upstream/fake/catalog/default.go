@@ -6,12 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/charset"
 	"github.com/pingcap/tidb/pkg/parser/format"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
 	"github.com/pingcap/tidb/pkg/parser/test_driver"
+
+	"github.com/sluice-cdc/sluice/event"
 )
 
 // constant is a literal of SQL.
@@ -185,7 +189,31 @@ func (p *planner) fit(t *FieldType, v constant) (string, error) {
 	case t.Tp == mysql.TypeString && t.Charset == "binary" && len(v.text) < t.Flen:
 		return v.text + strings.Repeat("\x00", t.Flen-len(v.text)), nil
 	}
+	if p.strict() && !t.holds(v.text) {
+		return "", refuse(errBadDefault, "'%s' does not fit", v.text)
+	}
 	return v.text, nil
+}
+
+// holds tells whether a number's or a string's type has room for a value that
+// is given as text. Types of any other kind have room for all.
+func (t *FieldType) holds(text string) bool {
+	c := &event.Column{Type: event.Type(t.Tp), Flen: t.Flen, Decimal: t.Decimal}
+	if t.has(mysql.UnsignedFlag) {
+		c.Flag |= event.FlagUnsigned
+	}
+	var err error
+	switch {
+	case t.isInteger() || t.Tp == mysql.TypeNewDecimal || t.Tp == mysql.TypeFloat || t.Tp == mysql.TypeDouble || t.Tp == mysql.TypeYear:
+		_, err = fitNumber(c, nil, c, text)
+	case t.isString():
+		n := utf8.RuneCountInString(text)
+		if t.Charset == charset.CharsetBin {
+			n = len(text)
+		}
+		return t.Flen < 0 || n <= t.Flen
+	}
+	return err == nil
 }
 
 func fitBit(v constant) (string, error) {

@@ -64,7 +64,7 @@ func (p *planner) index(t *TableInfo, s indexSpec, state State) (*IndexInfo, err
 		out.Columns = append(out.Columns, part)
 		out.MVIndex = out.MVIndex || col.Type.Array
 	}
-	return out, nil
+	return out, out.checkSize(t)
 }
 
 func indexColumn(col *ColumnInfo, length int) (*IndexColumn, error) {

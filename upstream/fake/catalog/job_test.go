@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 )
 
 // verdict counts the recorded jobs of one kind.
@@ -22,23 +23,47 @@ type verdict struct {
 	why          []string
 }
 
-// Every recorded job, planned from its query in its session over the metadata
-// that stood before it, takes the recorded steps: job row, history row and each
-// key of metadata are the same to the byte, but for what no one can know.
-func TestRecordedJobsStepByStep(t *testing.T) {
-	verdicts := map[Action]*verdict{}
+// A recording holds this package to what a cluster did. Every value of metadata
+// comes back to the byte. Every row is written so by a writer of its time. And
+// every job, planned from its query in its session over the metadata that stood
+// before it, takes the recorded steps: job row, history row and each key of
+// metadata are the same to the byte, but for what no one can know.
+func TestRecordings(t *testing.T) {
+	sorted, err := encode.NewCollations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := verdicts{}
+	forms, rows := &formTally{count: map[string]int{}, seen: map[string]bool{}}, &rowTally{}
 	for _, path := range recordings(t) {
-		f := newFollower(t, readRecording(t, path), verdicts)
-		for _, c := range f.r.commits {
+		r := readRecording(t, path)
+		forms.comesBack(t, r)
+		rows.writtenSo(t, r, sorted)
+		f := newFollower(t, r, verdicts)
+		for _, c := range r.commits {
 			f.commit(c)
 		}
 	}
+	forms.enough(t)
+	rows.enough(t)
+	verdicts.enough(t)
+}
+
+// verdicts are those of all kinds.
+type verdicts map[Action]*verdict
+
+func (verdicts verdicts) enough(t *testing.T) {
+	total := 0
 	for _, a := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[a]
+		total += v.held
 		t.Logf("action %2d: %3d held, %3d differ", a, v.held, v.differ)
 		if v.differ > 0 {
 			t.Errorf("action %d: %d jobs differ, such as\n%s", a, v.differ, strings.Join(v.why, "\n"))
 		}
+	}
+	if kinds := len(verdicts); kinds < 50 || total < 600 {
+		t.Errorf("only %d jobs of %d kinds were compared", total, kinds)
 	}
 }
 

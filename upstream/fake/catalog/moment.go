@@ -22,12 +22,27 @@ func (p *planner) fitTime(t *FieldType, v constant) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if p.badDay(m) {
+		return "", refuse(errBadDefault, "no date: '%s'", v.text)
+	}
 	m = m.round(max(t.Decimal, 0))
 	if t.Tp == mysql.TypeTimestamp && !m.zero() {
 		at := time.Date(m.year, time.Month(m.month), m.day, m.hour, m.minute, m.second, m.micro*1000, p.session.Zone).UTC()
 		m = momentOf(at)
 	}
 	return m.text(t), nil
+}
+
+// badDay tells whether the session's SQL mode refuses the day.
+func (p *planner) badDay(m moment) bool {
+	last := time.Date(max(m.year, 1), time.Month(m.month+1), 0, 0, 0, 0, 0, time.UTC).Day()
+	switch {
+	case m.zero():
+		return p.strict() && p.session.has(mysql.ModeNoZeroDate)
+	case m.month == 0 || m.day == 0:
+		return p.strict() && p.session.has(mysql.ModeNoZeroInDate)
+	}
+	return m.day > last && !p.session.has(mysql.ModeAllowInvalidDates)
 }
 
 func (m moment) zero() bool { return m == moment{} }

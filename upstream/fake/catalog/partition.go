@@ -78,6 +78,9 @@ func (p *planner) partitionInfo(t *TableInfo, o *ast.PartitionOptions) (*Partiti
 			info.IsEmptyColumns = true
 			info.Columns = t.keyColumns()
 		}
+		if len(info.Columns) == 0 {
+			return nil, refuse(errPartitionField, "Field in list of fields for partition function not found in table")
+		}
 	case o.Expr != nil:
 		text, err := restore(o.Expr, restorePart)
 		if err != nil {
@@ -89,7 +92,7 @@ func (p *planner) partitionInfo(t *TableInfo, o *ast.PartitionOptions) (*Partiti
 	}
 	for _, c := range info.Columns {
 		if t.column(c.L) == nil {
-			return nil, refuse(1488, "Field in list of fields for partition function not found in table")
+			return nil, refuse(errPartitionField, "Field in list of fields for partition function not found in table")
 		}
 	}
 	if o.Expr != nil {
@@ -175,11 +178,22 @@ func (t *TableInfo) uniqueCover(info *PartitionInfo, o *ast.PartitionOptions) er
 // definitions are the partitions that a PARTITION BY names, or counts.
 func (p *planner) definitions(t *TableInfo, info *PartitionInfo, o *ast.PartitionOptions) ([]PartitionDef, error) {
 	if o.Tp == ast.PartitionTypeHash || o.Tp == ast.PartitionTypeKey {
+		if err := checkPartitions(max(o.Num, uint64(len(o.Definitions)))); err != nil {
+			return nil, err
+		}
 		if len(o.Definitions) == 0 {
 			return numbered(0, max(o.Num, 1)), nil
 		}
 	}
+	if len(o.Definitions) == 0 {
+		return nil, errNoDefinitions(o.Tp)
+	}
 	return p.namedDefinitions(t, info, o.Definitions)
+}
+
+// errNoDefinitions refuses partitions of RANGE or LIST that are only counted.
+func errNoDefinitions(tp ast.PartitionType) error {
+	return refuse(1492, "For %s partitions each partition must be defined", tp)
 }
 
 // numbered are n partitions of a HASH or KEY table, from number first on.
@@ -193,6 +207,9 @@ func numbered(first, n uint64) []PartitionDef {
 
 // namedDefinitions reads partitions that are written out.
 func (p *planner) namedDefinitions(t *TableInfo, info *PartitionInfo, in []*ast.PartitionDefinition) ([]PartitionDef, error) {
+	if err := checkPartitions(uint64(len(in))); err != nil {
+		return nil, err
+	}
 	var out []PartitionDef
 	seen := map[string]bool{}
 	for _, d := range in {
@@ -263,7 +280,7 @@ func (p *planner) bound(t *TableInfo, info *PartitionInfo, n int, e ast.ExprNode
 	}
 	v, err := literal(e)
 	if err != nil {
-		return restore(e, restorePart) // an expression stays as it is written
+		return foldBound(e)
 	}
 	switch {
 	case v.null:
@@ -283,6 +300,21 @@ func (p *planner) bound(t *TableInfo, info *PartitionInfo, n int, e ast.ExprNode
 		return "", refuse(1654, "Partition column values of incorrect type")
 	}
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'", nil
+}
+
+// foldBound works out a bound that is an expression.
+func foldBound(e ast.ExprNode) (string, error) {
+	if len(columnsOf(e)) > 0 {
+		return "", refuse(1486, "Constant, random or timezone-dependent expressions in (sub)partitioning function are not allowed")
+	}
+	v, null, err := evaluate(e, nil, nil)
+	switch {
+	case err != nil:
+		return restore(e, restorePart) // not known here: as it is written
+	case null:
+		return "NULL", nil
+	}
+	return strconv.FormatInt(v, 10), nil
 }
 
 // definition is the index of the partition of that name in lower case.

@@ -119,19 +119,16 @@ func (p *planner) steps(column *FieldType, in *ast.PartitionInterval) ([]string,
 		}
 		out = append(out, "'"+at.text(column)+"'")
 	}
-	return nil, refuse(1499, "Too many partitions (including subpartitions) were defined")
+	return nil, checkPartitions(uint64(len(out)))
 }
-
-// partitionsMax is the most partitions that TiDB lets a table have.
-const partitionsMax = 8192
 
 func countedSteps(first, last, step constant) ([]string, error) {
 	var from, to, by int64
 	if _, err := fmt.Sscan(first.text+" "+last.text+" "+step.text, &from, &to, &by); err != nil || by <= 0 {
 		return nil, refuse(errUnsupported, "an interval of '%s'", step.text)
 	}
-	if (to-from)/by >= partitionsMax {
-		return nil, refuse(1499, "Too many partitions (including subpartitions) were defined")
+	if err := checkPartitions(uint64(max(to-from, 0)/by) + 1); err != nil {
+		return nil, err
 	}
 	var out []string
 	for ; from <= to; from += by {

@@ -34,9 +34,13 @@ type planner struct {
 	db      string // of names without one
 	query   string
 	jobs    []*Job
+	with    map[string]*ast.CommonTableExpression // of the view at hand
 }
 
 func (p *planner) statement(stmt ast.StmtNode) error {
+	if err := checkNames(stmt); err != nil {
+		return err
+	}
 	switch s := stmt.(type) {
 	case *ast.UseStmt:
 		if p.c.Database(s.DBName) == nil {

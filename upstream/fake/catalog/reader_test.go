@@ -40,6 +40,7 @@ type recorded struct {
 	base    map[string][]byte
 	commits []commit
 	sql     []statement
+	rows    []rowWrite
 }
 
 func recordings(t *testing.T) []string {
@@ -98,7 +99,12 @@ func readRecording(t *testing.T, path string) *recorded {
 		r.base[readableKey(t, unhex(t, kv.Key))] = unhex(t, kv.Value)
 	})
 	s := &streamReader{t: t, r: r, prewrites: map[string]string{}, txns: map[txn]map[string][]byte{}}
-	eachLine(t, path+".jsonl.gz", s.line)
+	rows := newRowReader(t)
+	eachLine(t, path+".jsonl.gz", func(text []byte) {
+		s.line(text)
+		rows.line(text)
+	})
+	r.rows = rows.out
 	for _, fn := range s.late {
 		fn()
 	}

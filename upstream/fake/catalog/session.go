@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser"
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/terror"
 	_ "github.com/pingcap/tidb/pkg/parser/test_driver" // literals: without it the parser panics on the first
 )
 
@@ -83,9 +85,18 @@ func parse(sql string, s Session) (stmts []ast.StmtNode, err error) {
 	p.SetSQLMode(mysql.SQLMode(s.SQLMode))
 	stmts, _, err = p.ParseSQL(sql, parser.CharsetConnection(s.Charset), parser.CollationConnection(s.Collation))
 	if err != nil {
-		return nil, fmt.Errorf("catalog: %w", err)
+		return nil, parseError(err)
 	}
 	return stmts, nil
+}
+
+// parseError is the refusal of a text that the parser does not read.
+func parseError(err error) error {
+	if known, ok := errors.AsType[*terror.Error](err); ok && known.Code() != 0 {
+		e := terror.ToSQLError(known)
+		return &Error{Code: int(e.Code), Message: e.Message}
+	}
+	return refuse(errParse, "You have an error in your SQL syntax; %s", strings.TrimSpace(err.Error()))
 }
 
 // strict tells whether a value that does not fit is an error.
@@ -132,6 +143,7 @@ const (
 	errUnknownCollate  = 1273
 	errInvalidOnUpdate = 1294
 	errWrongObject     = 1347
+	errPartitionField  = 1488
 	errPartitionDup    = 1517
 	errNoPartition     = 1505
 	errDropPartition   = 1507

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -26,86 +27,85 @@ type rowWrite struct {
 // many of a kind.
 const rowsMax = 3000
 
-// recordedRows reads the rows of user tables that a stream shows.
-func recordedRows(t *testing.T, path string) []rowWrite {
-	t.Helper()
-	prewrites := map[string]rowWrite{}
-	var out []rowWrite
-	seen := map[string]bool{}
-	eachLine(t, path+".jsonl.gz", func(text []byte) {
-		if len(out) > rowsMax || !strings.Contains(string(text[:min(len(text), 120)]), `"key":"74`) {
-			return
-		}
-		var l struct {
-			Type, Op, Key, Value string
-			StartTS              uint64 `json:"start_ts"`
-			CommitTS             uint64 `json:"commit_ts"`
-			Source               uint64 `json:"txn_source"`
-		}
-		if err := json.Unmarshal(text, &l); err != nil {
-			t.Fatal(err)
-		}
-		id := fmt.Sprint(l.Key, "@", l.StartTS)
-		w := rowWrite{key: unhex(t, l.Key), value: unhex(t, l.Value), start: l.StartTS, commit: l.CommitTS, source: l.Source}
-		switch {
-		case l.Type == "PREWRITE" && l.Op == "PUT" && l.Value != "":
-			prewrites[id] = w
-		case l.Type == "COMMIT" && l.Op == "PUT":
-			p, ok := prewrites[id]
-			if !ok || seen[id] {
-				return
-			}
-			p.commit = l.CommitTS
-			seen[id] = true
-			out = append(out, p)
-		case l.Type == "COMMITTED" && l.Op == "PUT" && !seen[id]:
-			seen[id] = true
-			out = append(out, w)
-		}
-	})
-	return out
+// rowReader takes the rows of user tables from the lines of a stream.
+type rowReader struct {
+	t         *testing.T
+	prewrites map[string]rowWrite
+	seen      map[string]bool
+	out       []rowWrite
 }
 
-// Every recorded row is one that a writer of a recent version of its table
-// writes here too: in that place, under that key, with those cells.
-func TestRecordedRowsAreWrittenSo(t *testing.T) {
-	sorted, err := encode.NewCollations()
-	if err != nil {
-		t.Fatal(err)
+func newRowReader(t *testing.T) *rowReader {
+	return &rowReader{t: t, prewrites: map[string]rowWrite{}, seen: map[string]bool{}}
+}
+
+func (r *rowReader) line(text []byte) {
+	if len(r.out) > rowsMax || !bytes.Contains(text[:min(len(text), 120)], []byte(`"key":"74`)) {
+		return
 	}
-	total := rowTally{}
-	for _, path := range recordings(t) {
-		r := readRecording(t, path)
-		rows := recordedRows(t, path)
-		f := newFollower(t, r, nil)
-		w := &rowChecker{t: t, f: f, sort: sorted, shapes: map[int64][]*Shape{}, tally: &total}
-		if f.c.OldCollations {
-			w.sort = encode.Plain{}
+	var l struct {
+		Type, Op, Key, Value string
+		StartTS              uint64 `json:"start_ts"`
+		CommitTS             uint64 `json:"commit_ts"`
+		Source               uint64 `json:"txn_source"`
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		r.t.Fatal(err)
+	}
+	id := fmt.Sprint(l.Key, "@", l.StartTS)
+	w := rowWrite{key: unhex(r.t, l.Key), value: unhex(r.t, l.Value), start: l.StartTS, commit: l.CommitTS, source: l.Source}
+	switch {
+	case l.Type == "PREWRITE" && l.Op == "PUT" && l.Value != "":
+		r.prewrites[id] = w
+	case l.Type == "COMMIT" && l.Op == "PUT":
+		p, ok := r.prewrites[id]
+		if !ok || r.seen[id] {
+			return
 		}
-		w.learn()
-		slices.SortStableFunc(rows, func(a, b rowWrite) int { return int(int64(a.commit - b.commit)) })
-		next := 0
-		for _, c := range r.commits {
-			for next < len(rows) && rows[next].commit < c.commit {
-				w.check(rows[next])
-				next++
-			}
-			changed := false
-			for key, value := range c.puts {
-				if strings.HasPrefix(key, "DB") {
-					f.apply(key, value, c.commit)
-					changed = true
-				}
-			}
-			if changed {
-				w.learn()
-			}
-		}
-		for ; next < len(rows); next++ {
+		p.commit = l.CommitTS
+		r.seen[id] = true
+		r.out = append(r.out, p)
+	case l.Type == "COMMITTED" && l.Op == "PUT" && !r.seen[id]:
+		r.seen[id] = true
+		r.out = append(r.out, w)
+	}
+}
+
+// writtenSo holds every recorded row to be one that a writer of a recent version
+// of its table writes here too: in that place, under that key, with those cells.
+func (total *rowTally) writtenSo(t *testing.T, r *recorded, sorted encode.Sorter) {
+	rows := r.rows
+	f := newFollower(t, r, nil)
+	w := &rowChecker{t: t, f: f, sort: sorted, shapes: map[int64][]*Shape{}, tally: total}
+	if f.c.OldCollations {
+		w.sort = encode.Plain{}
+	}
+	w.learn()
+	slices.SortStableFunc(rows, func(a, b rowWrite) int { return int(int64(a.commit - b.commit)) })
+	next := 0
+	for _, c := range r.commits {
+		for next < len(rows) && rows[next].commit < c.commit {
 			w.check(rows[next])
+			next++
+		}
+		changed := false
+		for key, value := range c.puts {
+			if strings.HasPrefix(key, "DB") {
+				f.apply(key, value, c.commit)
+				changed = true
+			}
+		}
+		if changed {
+			w.learn()
 		}
 	}
-	t.Logf("%+v", total)
+	for ; next < len(rows); next++ {
+		w.check(rows[next])
+	}
+}
+
+func (total *rowTally) enough(t *testing.T) {
+	t.Logf("rows: %+v", *total)
 	if total.same < 15000 || total.older < 5 || total.partitioned < 500 || total.documents+total.moved > total.same/100 || total.unknown > 0 {
 		t.Errorf("too little was compared: %+v", total)
 	}

@@ -128,15 +128,16 @@ func (w *work) setIndexes(t *TableInfo, indexes []*IndexInfo, s State) error {
 
 // undoIndexes takes indexes that could not be filled away again.
 func (w *work) undoIndexes(t *TableInfo, a *indexArgs, indexes []*IndexInfo) error {
-	switch w.info.SchemaState {
-	case StateWriteReorg, StateWriteOnly:
+	state := w.info.SchemaState
+	switch {
+	case state == StateWriteReorg, state == StateWriteOnly, state == StateDeleteOnly && w.info.Err == nil:
 		a.Indexes = nil
 		for _, i := range indexes {
 			a.Indexes = append(a.Indexes, &indexArg{Name: i.Name})
 		}
 		w.reportFailure()
 		return w.setIndexes(t, indexes, StateDeleteOnly)
-	case StateDeleteOnly:
+	case state == StateDeleteOnly:
 		return w.setIndexes(t, indexes, StateDeleteReo)
 	}
 	for _, i := range indexes {

@@ -236,6 +236,7 @@ func (w *work) undoMove(t *TableInfo, a *partitionArgs) error {
 	a.OldIDs = idsOf(p.Adding)
 	p.Adding, p.Dropping, p.OriginalOrder = nil, nil, nil
 	p.DDLState, p.DDLAction, p.NewTableID = StateNone, 0, 0
+	p.DDLType, p.DDLExpr, p.DDLColumns = 0, "", nil
 	if ast.PartitionType(p.Type) == ast.PartitionTypeNone {
 		t.Partition = nil
 	}

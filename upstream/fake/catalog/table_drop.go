@@ -35,14 +35,27 @@ func (p *planner) dropTable(s *ast.DropTableStmt) error {
 	if s.TemporaryKeyword == ast.TemporaryLocal {
 		return nil
 	}
+	action := ActionDropTable
 	if s.IsView {
-		return p.drop(ActionDropView, s.Tables, s.IfExists, func(t *TableInfo) bool { return t.View != nil })
+		action = ActionDropView
 	}
-	return p.drop(ActionDropTable, s.Tables, s.IfExists, func(t *TableInfo) bool { return t.View == nil && t.Sequence == nil })
+	return p.drop(action, s.Tables, s.IfExists)
+}
+
+// dropped tells whether the statement of a kind drops such a table. If not, it
+// is as if it were not there, or an error of its own.
+func (t *TableInfo) dropped(action Action) (right bool, wrong string) {
+	switch action {
+	case ActionDropView:
+		return t.View != nil, "VIEW"
+	case ActionDropSequence:
+		return t.Sequence != nil, "SEQUENCE"
+	}
+	return t.View == nil && t.Sequence == nil, ""
 }
 
 // drop makes a job of each table that is of the right kind.
-func (p *planner) drop(action Action, names []*ast.TableName, ifExists bool, right func(*TableInfo) bool) error {
+func (p *planner) drop(action Action, names []*ast.TableName, ifExists bool) error {
 	type target struct {
 		db *DBInfo
 		t  *TableInfo
@@ -51,22 +64,28 @@ func (p *planner) drop(action Action, names []*ast.TableName, ifExists bool, rig
 	var idents []tableIdent
 	var missing []string
 	for _, n := range names {
-		db, t, err := p.table(n)
-		if err != nil || !right(t) {
-			if db == nil && n.Schema.L == "" && p.db == "" {
-				return err
-			}
-			missing = append(missing, n.Name.O)
-			continue
-		}
-		targets = append(targets, target{db, t})
-	}
-	for _, n := range names {
 		schema := n.Schema.O
 		if schema == "" {
 			schema = p.db
 		}
+		db, t, err := p.table(n)
+		if err != nil && schema == "" {
+			return err
+		}
 		idents = append(idents, tableIdent{MakeName(schema), MakeName(n.Name.O)})
+		if err != nil {
+			missing = append(missing, schema+"."+n.Name.O)
+			continue
+		}
+		right, wrong := t.dropped(action)
+		switch {
+		case right:
+			targets = append(targets, target{db, t})
+		case wrong != "" && !(ifExists && action == ActionDropSequence):
+			return refuse(errWrongObject, "'%s.%s' is not %s", db.Name.O, t.Name.O, wrong)
+		default:
+			missing = append(missing, schema+"."+n.Name.O)
+		}
 	}
 	// What is there goes, even if the statement then fails for what is not.
 	for _, x := range targets {
@@ -78,13 +97,16 @@ func (p *planner) drop(action Action, names []*ast.TableName, ifExists bool, rig
 		j.info.SchemaState = StatePublic
 	}
 	if len(missing) > 0 && !ifExists {
+		if action == ActionDropSequence {
+			return refuse(4139, "Unknown SEQUENCE: '%s'", strings.Join(missing, ","))
+		}
 		return refuse(errBadTable, "Unknown table '%s'", strings.Join(missing, ","))
 	}
 	return nil
 }
 
 func (p *planner) dropSequence(s *ast.DropSequenceStmt) error {
-	return p.drop(ActionDropSequence, s.Sequences, s.IfExists, func(t *TableInfo) bool { return t.Sequence != nil })
+	return p.drop(ActionDropSequence, s.Sequences, s.IfExists)
 }
 
 func (p *planner) truncate(s *ast.TruncateTableStmt) error {

@@ -21,6 +21,9 @@ func (a *alteration) renameTable(to *ast.TableName) (*change, error) {
 	if a.multi {
 		return nil, refuse(errUnsupported, "Unsupported multi schema change for rename table")
 	}
+	if db, err := a.database(to.Schema.O); err == nil && db == a.db && to.Name.L == a.table.Name.L {
+		return nil, nil
+	}
 	return nil, a.rename(a.db, a.table, to)
 }
 
@@ -41,8 +44,8 @@ func (p *planner) rename(db *DBInfo, t *TableInfo, to *ast.TableName) error {
 	if err != nil {
 		return err
 	}
-	if other := p.c.tableIn(target.ID, to.Name.L); other != nil && other != t {
-		return refuse(errTableExists, "Table '%s' already exists", to.Name.O)
+	if other := p.c.tableIn(target.ID, to.Name.L); other != nil {
+		return refuse(errTableExists, "Table '%s.%s' already exists", target.Name.O, to.Name.O)
 	}
 	args := &renameArgs{OldSchemaID: db.ID, OldSchemaName: db.Name, NewTableName: MakeName(to.Name.O)}
 	j := p.job(ActionRenameTable, target, t, args)

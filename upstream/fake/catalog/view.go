@@ -24,6 +24,8 @@ func (p *planner) createView(s *ast.CreateViewStmt) error {
 		args.OldViewID = old.ID
 	}
 	args.OnExistReplace = s.OrReplace
+	p.with = map[string]*ast.CommonTableExpression{}
+	s.Select.Accept(&tableQualifier{db: p.db, with: p.with})
 	names, err := p.fields(s.Select)
 	if err != nil {
 		return err
@@ -70,10 +72,8 @@ func (p *planner) definer(s *ast.CreateViewStmt) UserIdentity {
 	return UserIdentity{Username: s.Definer.Username, Hostname: s.Definer.Hostname}
 }
 
-// fields names every field of a query, writes the database before every table,
-// and returns the names.
+// fields names every field of a query, and returns the names.
 func (p *planner) fields(n ast.Node) ([]string, error) {
-	n.Accept(&tableQualifier{db: p.db})
 	for {
 		switch s := n.(type) {
 		case *ast.SetOprStmt:
@@ -133,43 +133,97 @@ func (p *planner) star(s *ast.SelectStmt, f *ast.SelectField) ([]*ast.SelectFiel
 	if s.From == nil {
 		return nil, refuse(1096, "No tables used")
 	}
-	finder := &tableQualifier{db: p.db, collect: true}
-	s.From.Accept(finder)
+	return p.starOf(s.From.TableRefs, f.WildCard.Table.L)
+}
+
+// starOf are the columns of those of joined tables that go by a name, or of all.
+func (p *planner) starOf(n ast.ResultSetNode, only string) ([]*ast.SelectField, error) {
+	switch x := n.(type) {
+	case *ast.Join:
+		left, err := p.starOf(x.Left, only)
+		if err != nil || x.Right == nil {
+			return left, err
+		}
+		right, err := p.starOf(x.Right, only)
+		return append(left, right...), err
+	case *ast.TableSource:
+		return p.columnsIn(x, only)
+	}
+	return nil, refuse(errUnsupported, "a view over %T", n)
+}
+
+// columnsIn are the columns of one table that is read, or of a query in its place.
+func (p *planner) columnsIn(x *ast.TableSource, only string) ([]*ast.SelectField, error) {
+	var schema, table ast.CIStr
+	var names []string
+	var err error
+	if t, ok := x.Source.(*ast.TableName); ok {
+		schema, table = t.Schema, t.Name
+	}
+	if x.AsName.L != "" {
+		schema, table = ast.CIStr{}, x.AsName
+	}
+	if only != "" && only != table.L {
+		return nil, nil
+	}
+	switch source := x.Source.(type) {
+	case *ast.TableName:
+		names, err = p.columnNames(source)
+	default:
+		names, err = p.fields(source)
+	}
+	if err != nil {
+		return nil, err
+	}
 	var out []*ast.SelectField
-	for _, n := range finder.found {
-		if f.WildCard.Table.L != "" && f.WildCard.Table.L != n.Name.L {
-			continue
-		}
-		t := p.c.Table(n.Schema.L, n.Name.L)
-		if t == nil {
-			return nil, refuse(errNoSuchTable, "Table '%s.%s' doesn't exist", n.Schema.O, n.Name.O)
-		}
-		for _, c := range t.Columns {
-			if c.State != StatePublic || c.Hidden {
-				continue
-			}
-			name := &ast.ColumnName{Schema: n.Schema, Table: n.Name, Name: ast.NewCIStr(c.Name.O)}
-			out = append(out, &ast.SelectField{Expr: &ast.ColumnNameExpr{Name: name}})
-		}
+	for _, name := range names {
+		c := &ast.ColumnName{Schema: schema, Table: table, Name: ast.NewCIStr(name)}
+		out = append(out, &ast.SelectField{Expr: &ast.ColumnNameExpr{Name: c}})
 	}
 	return out, nil
 }
 
-// tableQualifier writes a database before the names of tables that have none.
-type tableQualifier struct {
-	db      string
-	collect bool
-	found   []*ast.TableName
+// columnNames are the columns of a table, or of a name that a WITH gives.
+func (p *planner) columnNames(n *ast.TableName) ([]string, error) {
+	var names []string
+	if with := p.with[n.Name.L]; with != nil && n.Schema.L == "" {
+		for _, c := range with.ColNameList {
+			names = append(names, c.O)
+		}
+		if names != nil {
+			return names, nil
+		}
+		p.with[n.Name.L] = nil // a name that stands for itself stands for nothing
+		defer func() { p.with[n.Name.L] = with }()
+		return p.fields(with.Query.Query)
+	}
+	t := p.c.Table(n.Schema.L, n.Name.L)
+	if t == nil {
+		return nil, refuse(errNoSuchTable, "Table '%s.%s' doesn't exist", n.Schema.O, n.Name.O)
+	}
+	for _, c := range t.Columns {
+		if c.State == StatePublic && !c.Hidden {
+			names = append(names, c.Name.O)
+		}
+	}
+	return names, nil
 }
 
-// Enter takes a node if it is a table's name.
+// tableQualifier writes a database before the names of tables that have none,
+// except for those that a WITH gives.
+type tableQualifier struct {
+	db   string
+	with map[string]*ast.CommonTableExpression
+}
+
+// Enter takes a node if it is a table's name, or gives one.
 func (v *tableQualifier) Enter(n ast.Node) (ast.Node, bool) {
-	if t, ok := n.(*ast.TableName); ok {
-		if t.Schema.L == "" {
-			t.Schema = ast.NewCIStr(v.db)
-		}
-		if v.collect {
-			v.found = append(v.found, t)
+	switch x := n.(type) {
+	case *ast.CommonTableExpression:
+		v.with[x.Name.L] = x
+	case *ast.TableName:
+		if x.Schema.L == "" && v.with[x.Name.L] == nil {
+			x.Schema = ast.NewCIStr(v.db)
 		}
 	}
 	return n, false
