@@ -22,6 +22,16 @@ type RawKV struct {
 	Old      []byte
 }
 
+// Prewrite is a change whose transaction has not been committed, or not as far as
+// is known. What it does to its key stands in the commit.
+type Prewrite struct {
+	StartTS    tso.TS
+	Generation uint64 // of a pipelined transaction's flush: the highest one counts
+	Key        []byte
+	Value      []byte
+	Old        []byte
+}
+
 // overhead is what a RawKV costs beside its bytes: the struct itself.
 const overhead = 96
 

@@ -24,5 +24,8 @@
 // again, rows on disk included. The input stays as it is until its last reader
 // has gone, so that no reader can take what is missing for complete (P4).
 //
+// What a subscription holds of open transactions is on the account of the sorter's
+// quota too, and goes to the sorter's disk past a part of it.
+//
 // Goroutines: one a pull, in Run's errgroup. Nothing here waits for the time.
 package ingest

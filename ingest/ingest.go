@@ -99,7 +99,9 @@ func (n *Ingest) begin(ctx context.Context, g *errgroup.Group, p *pull) {
 
 // pull subscribes until ctx ends or the subscription fails.
 func (n *Ingest) pull(ctx context.Context, p *pull) error {
-	sub := upstream.Subscription{Span: p.span, StartTS: p.from, FilterLoop: p.filterLoop, Memory: n.rows}
+	memory := n.rows.NewPrewrites()
+	defer memory.Close()
+	sub := upstream.Subscription{Span: p.span, StartTS: p.from, FilterLoop: p.filterLoop, Memory: memory}
 	err := n.up.Subscribe(ctx, sub, func(b upstream.Batch) error {
 		if len(b.Moves) > 0 {
 			for _, record := range *p.listeners.Load() {

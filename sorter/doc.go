@@ -26,9 +26,7 @@
 // would only cost. As soon as one reader has nothing left, only more input can help
 // it on, and what is held goes to disk, the oldest first: a transaction larger than
 // the quota, a span that lags behind the others, a reader that is slower than
-// another one. An Add without rows never waits. What the upstream holds for commits
-// to come counts against the same quota (Hold); rows make room for it, down to a
-// quarter of the quota.
+// another one. An Add without rows never waits.
 //
 // # Disk
 //
@@ -43,6 +41,14 @@
 // what was written, and whatever does not fit is an error of class Retry, upon
 // which the rows are pulled from upstream again. A full device or quota is the
 // same where no reader can free anything; else it is waited for.
+//
+// # Prewrites
+//
+// What a subscription holds of transactions that are not committed counts against
+// the same quota (Prewrites); rows make room for it, down to a quarter of the quota.
+// Where all subscriptions together hold more than a quarter, those that hold most
+// put theirs away, a registration at a time, and look for them again when the
+// commits come, in the order of the keys.
 //
 // The package starts no goroutine. An input's Add is for one goroutine, an
 // iterator too; all other methods are safe from any.

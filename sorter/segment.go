@@ -242,6 +242,19 @@ func (v *views) of(g *segment) (sstable.Iterator, error) {
 	return it, nil
 }
 
+// end closes the view of one segment.
+func (v *views) end(g *segment) error {
+	it := v.open[g]
+	if it == nil {
+		return nil
+	}
+	delete(v.open, g)
+	if err := it.Close(); err != nil {
+		return g.fail(err)
+	}
+	return nil
+}
+
 func (v *views) close() error {
 	var all error
 	for g, it := range v.open {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -50,11 +51,13 @@ type Sorter struct {
 	quota int64
 	disk  *disk // nil: there is none
 
+	lent    atomic.Int64 // bytes of prewrites in memory, against the same quota
+	holders atomic.Int64 // accounts that have some
+
 	mu       sync.Mutex
 	inputs   map[*Input]struct{}  // open ones
 	readers  map[*Reader]struct{} // open ones
 	used     int64
-	lent     int64  // held by others against the same quota
 	epoch    uint64 // of what comes in now
 	filled   int64  // what has come in during the epoch, in bytes
 	evicting bool
@@ -97,7 +100,7 @@ func (s *Sorter) Close() error {
 // Used is what is held, in bytes.
 type Used struct {
 	Memory int64 // by rows
-	Lent   int64 // by others, see Hold
+	Lent   int64 // by prewrites
 	Disk   int64
 }
 
@@ -105,7 +108,7 @@ type Used struct {
 func (s *Sorter) Used() Used {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := Used{Memory: s.used, Lent: s.lent}
+	u := Used{Memory: s.used, Lent: s.lent.Load()}
 	if s.disk != nil {
 		u.Disk = s.disk.size()
 	}
@@ -130,7 +133,7 @@ func (s *Sorter) admit(ctx context.Context, size int64) (epoch uint64, err error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.used > 0 && s.used+min(s.lent, s.quota-s.quota/rowsShare)+size > s.quota {
+	for s.used > 0 && s.used+min(s.lent.Load(), s.quota-s.quota/rowsShare)+size > s.quota {
 		more, err := s.makeRoomLocked(ctx)
 		if err != nil {
 			return 0, err
@@ -147,34 +150,10 @@ func (s *Sorter) admit(ctx context.Context, size int64) (epoch uint64, err error
 	return s.epoch, nil
 }
 
-// Hold counts what others keep in memory against the same quota: the upstream's
-// prewrites, until their commits make rows of them. Negative bytes give back. It
-// never waits, since what it counts is there already; rows make room for it.
-func (s *Sorter) Hold(bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lent += bytes
-	if bytes < 0 {
-		s.wakeLocked()
-	}
-}
-
-// Tight tells that so much is lent that nobody should ask for more of it. Rows do
-// not count: they make room, and what they wait for may be just what is asked for.
-func (s *Sorter) Tight() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lent > s.quota/lentShare
-}
-
-const (
-	// lentShare is the part of the quota that may be lent before it is tight: what
-	// is on its way then still finds room.
-	lentShare = 2
-	// rowsShare is the part that is left to rows however much is lent: with less
-	// they would go to disk by the handful, and wait for nothing that they can free.
-	rowsShare = 4
-)
+// rowsShare is the part of the quota that is left to rows however much is lent:
+// with less they would go to disk by the handful, and wait for nothing that they
+// can free.
+const rowsShare = 4
 
 // makeRoomLocked waits, or writes to disk; false when it can do neither.
 //

@@ -377,23 +377,24 @@ func TestHeldByOthers(t *testing.T) {
 		r := read(t, s, in)
 		r.Readable(tso.Max)
 		must(t, in.Add(ctx, rows(101, 15), 115)) // less than half of the quota
-		if s.Tight() {
+		p := s.NewPrewrites()
+		if p.Tight() {
 			t.Fatal("rows make it tight")
 		}
-		s.Hold(25_000)
-		if !s.Tight() || s.Used().Lent != 25_000 {
+		p.Hold(25_000)
+		if !p.Tight() || s.Used().Lent != 25_000 {
 			t.Fatalf("not tight with %+v in use", s.Used())
 		}
 		first := added(g, ctx, in, rows(116, 1), 116)
 		if !blocked(first) {
 			t.Fatal("over quota with what is lent, yet Add came in")
 		}
-		s.Hold(-20_000)
-		if blocked(first) || s.Tight() {
+		p.Hold(-20_000)
+		if blocked(first) || p.Tight() {
 			t.Fatal("given back, yet Add waits")
 		}
 		r.Forget(116)
-		s.Hold(1 << 40) // more than the quota, and then some: a quarter is the rows'
+		p.Hold(1 << 40) // more than the quota, and then some: a quarter is the rows'
 		must(t, in.Add(ctx, rows(117, 8), 124))
 		second := added(g, ctx, in, rows(125, 2), 126)
 		if !blocked(second) {

@@ -37,7 +37,8 @@
 //
 // Scans: a store scans a bounded number of regions for us at a time, urgent ones
 // first (region.Gate); one more begins when a feed has taken the end of another.
-// What waits for its commit is on the account of Subscription.Memory.
+// What waits for its commit is on the account of Subscription.Memory, which may
+// have prewrites put away; their commits look for them there before anything else.
 //
 // Standing still: every two seconds at most PD's time is taken, and the feeds judge
 // their regions by it. One whose resolved-ts stands still is searched for locks;

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,18 @@ type Memory interface {
 	// Tight tells that no more history should be asked for: scans that are not
 	// urgent wait until it is false.
 	Tight() bool
+	// Excess is how many bytes of prewrites should be put away now, mostly 0.
+	Excess() int64
+	// PutAway takes prewrites of one registration, which make up so many bytes, in
+	// the order of start-ts and key.
+	PutAway(registration uint64, bytes int64, sorted iter.Seq[event.Prewrite]) error
+	// TakeBack looks for start-ts and keys, in that order, among what was put away
+	// for a registration, and tells found of each prewrite with the index of what it
+	// was wanted for, those that were put away first in front. What was found
+	// will not be asked for again.
+	TakeBack(registration uint64, wanted []event.Prewrite, found func(i int, p event.Prewrite)) error
+	// Drop ends a registration: nothing of it will be asked for.
+	Drop(registration uint64)
 }
 
 // Batch is what one call hands on: rows first, then Resolved, which covers them
@@ -236,6 +249,9 @@ func (f *feed) step(d *delivery) error {
 				return err
 			}
 			f.tracker.StepRows(src, f.entries)
+			if err := f.takeBack(); err != nil {
+				return err
+			}
 			f.bytes += int64(len(e.entries))
 		case e.ts != 0:
 			f.tracker.StepResolved(d.stream, src.Slot, []uint64{e.region}, e.ts)
@@ -277,7 +293,9 @@ func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
 	for _, s := range r.Stuck {
 		f.client.visits.want(lock.Visit{Region: s.Region.ID, Span: s.Span, Target: s.Target})
 	}
-	f.charge()
+	if err := f.charge(r.Gone); err != nil {
+		return err
+	}
 	if r.Lag != nil {
 		f.publish(r.Lag)
 	}
@@ -317,11 +335,41 @@ func (f *feed) cutKeys() (err error) {
 	return nil
 }
 
-// charge tells the memory's account what has changed.
-func (f *feed) charge() {
-	if f.memory == nil {
-		return
+// takeBack finds what the last rows need of what was put away.
+func (f *feed) takeBack() error {
+	of, wanted := f.tracker.Sought()
+	if len(wanted) == 0 {
+		return nil
 	}
+	if err := f.memory.TakeBack(of, wanted, f.tracker.StepFound); err != nil {
+		return fmt.Errorf("prewrites of %v: %w", f.tracker.Span(), err)
+	}
+	f.tracker.StepMatched()
+	return nil
+}
+
+// charge tells the memory's account what has changed, and puts away what it has
+// no room for.
+func (f *feed) charge(gone []uint64) error {
+	if f.memory == nil {
+		return nil
+	}
+	for _, of := range gone {
+		f.memory.Drop(of)
+	}
+	f.count()
+	if excess := f.memory.Excess(); excess > 0 {
+		for _, l := range f.tracker.Evict(excess) {
+			if err := f.memory.PutAway(l.Of, l.Bytes, l.All()); err != nil {
+				return fmt.Errorf("prewrites of %v: %w", f.tracker.Span(), err)
+			}
+		}
+		f.count()
+	}
+	return nil
+}
+
+func (f *feed) count() {
 	if held := f.tracker.Held().Bytes; held != f.charged {
 		f.memory.Hold(held - f.charged)
 		f.charged = held

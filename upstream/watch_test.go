@@ -1,7 +1,10 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/cdcpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -311,6 +315,11 @@ type account struct {
 	held  int64
 	peak  int64
 	tight bool
+
+	most   int64 // above it prewrites are put away, if it is not 0
+	away   map[uint64][]event.Prewrite
+	put    int   // prewrites that were put away
+	broken error // of what is away
 }
 
 func (a *account) Hold(bytes int64) {
@@ -318,6 +327,59 @@ func (a *account) Hold(bytes int64) {
 	defer a.mu.Unlock()
 	a.held += bytes
 	a.peak = max(a.peak, a.held)
+}
+
+func (a *account) Excess() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.most == 0 || a.held <= a.most {
+		return 0
+	}
+	return a.held
+}
+
+func (a *account) PutAway(of uint64, bytes int64, sorted iter.Seq[event.Prewrite]) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.broken != nil {
+		return a.broken
+	}
+	if a.away == nil {
+		a.away = map[uint64][]event.Prewrite{}
+	}
+	for p := range sorted {
+		bytes -= int64(len(p.Key) + len(p.Value) + len(p.Old))
+		a.away[of] = append(a.away[of], p)
+		a.put++
+	}
+	if bytes != 0 {
+		return fmt.Errorf("off by %d bytes", bytes)
+	}
+	return nil
+}
+
+func (a *account) TakeBack(of uint64, wanted []event.Prewrite, found func(int, event.Prewrite)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.broken != nil {
+		return a.broken
+	}
+	for i, w := range wanted {
+		a.away[of] = slices.DeleteFunc(a.away[of], func(p event.Prewrite) bool {
+			if p.StartTS != w.StartTS || string(p.Key) != string(w.Key) {
+				return false
+			}
+			found(i, p)
+			return true
+		})
+	}
+	return nil
+}
+
+func (a *account) Drop(of uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.away, of)
 }
 
 func (a *account) Tight() bool {
@@ -330,6 +392,49 @@ func (a *account) now() (held, peak int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.held, a.peak
+}
+
+// TestPutAway: what memory has no room for is put away and found again, and what
+// cannot be ends the subscription.
+func TestPutAway(t *testing.T) {
+	p := startPuppet(t, nil)
+	c := open(t, p.config())
+	a := &account{most: 1000}
+	w := subscribe(t, c, Subscription{Span: keys("a", "z"), StartTS: 10, Memory: a}, nil)
+	f := p.kv[1].feed(t)
+	q := f.request()
+	f.rows(q, initialized)
+	value := strings.Repeat("v", 600)
+	f.rows(q, prewrite("a", value, 21), prewrite("b", value, 21), prewrite("c", "small", 22))
+	eventually(t, "all of it is put away", func() bool {
+		held, _ := a.now()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return held < 1000 && a.put == 3
+	})
+	f.rows(q, commit("a", 21, 30), commit("b", 21, 30))
+	f.resolved(30, q)
+	same(t, w.until(30), "a=vvvvvvvvvvvvvvvvvvvv (was ) 21-30", "b=vvvvvvvvvvvvvvvvvvvv (was ) 21-30")
+	f.fail(q, &cdcpb.Error{})
+	q = f.request()
+	eventually(t, "the rest is dropped", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.away) == 0
+	})
+	f.rows(q, prewrite("a", value, 31), prewrite("b", value, 31), initialized)
+	eventually(t, "it is put away again", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.put == 5
+	})
+	a.mu.Lock()
+	a.broken = errors.New("the disk is broken")
+	a.mu.Unlock()
+	f.rows(q, commit("a", 31, 40))
+	if err := w.end(); !errors.Is(err, a.broken) {
+		t.Errorf("ended with %v", err)
+	}
 }
 
 // TestMemory: what waits for its commit is on the account, until it is handed on

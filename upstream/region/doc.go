@@ -22,6 +22,10 @@
 // resolved-ts over all holds, is what the subscription is told (P3, P4): a hold
 // that is vacant, or not yet scanned, keeps it back.
 //
+// Prewrites that memory has no room for are given up by Evict, to be put away. A
+// matcher then knows of which transactions some are away; StepRows leaves their
+// commits to be looked for (Sought, StepFound, StepMatched) before any other step.
+//
 // Laggards are judged against PD's time and the fastest region: one that stands
 // still is searched for locks, named, and in the end registered anew, after times
 // that double, and later where an open transaction explains it.

@@ -94,6 +94,9 @@ func (t *Tracker) forget(h *hold) {
 			t.scanned--
 		}
 		h.match.forget()
+		if h.match.everAway {
+			t.out.Gone = append(t.out.Gone, h.match.number)
+		}
 		h.match = nil
 	}
 }

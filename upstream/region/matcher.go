@@ -13,10 +13,16 @@ import (
 // for it, or its PREWRITE may never come because the scan delivers the row as
 // COMMITTED. So commits without a usable prewrite wait for INITIALIZED, and so
 // do rollbacks.
+//
+// Prewrites may be put away (Tracker.Evict) when memory has no room for them. Then
+// no commit or rollback of their transaction is answered from memory alone.
 type matcher struct {
+	number      uint64 // of the registration, by which prewrites are put away
 	initialized bool
 	unmatched   map[rowKey]prewrite
-	peak        int // most entries unmatched ever held
+	peak        int             // most entries unmatched ever held
+	away        map[tso.TS]away // by start-ts: what was put away and not asked for yet
+	everAway    bool
 	commits     []Entry
 	// closed are keys whose transaction is known to have ended before
 	// INITIALIZED: rolled back, or committed and matched. A prewrite of them
@@ -44,6 +50,12 @@ type prewrite struct {
 	generation uint64
 }
 
+// away is a transaction's prewrites that were put away.
+type away struct {
+	count int
+	key   string // one of their keys
+}
+
 // heldCost is what an entry costs beside its bytes: the map's room for it.
 const heldCost = 128
 
@@ -52,8 +64,13 @@ const heldCost = 128
 // ever after.
 const shrinkAbove = 1 << 12
 
-func newMatcher(total *Held) *matcher {
-	return &matcher{unmatched: map[rowKey]prewrite{}, total: total}
+func newMatcher(number uint64, total *Held) *matcher {
+	return &matcher{number: number, unmatched: map[rowKey]prewrite{}, total: total}
+}
+
+// entries is how many the matcher holds.
+func (m *matcher) entries() int {
+	return len(m.unmatched) + len(m.commits) + len(m.closed) + len(m.away)
 }
 
 // hold counts entries that are kept from now on, or no longer.
@@ -66,7 +83,7 @@ func (m *matcher) hold(entries int, bytes int64) {
 
 // forget gives everything up.
 func (m *matcher) forget() {
-	m.total.Entries -= len(m.unmatched) + len(m.commits) + len(m.closed)
+	m.total.Entries -= m.entries()
 	m.total.Bytes -= m.bytes
 }
 
@@ -76,6 +93,11 @@ func (m *matcher) oldest() (start tso.TS, key string) {
 	for k := range m.unmatched { // the least: the order does not matter
 		if start == 0 || k.start < start || (k.start == start && k.key < key) {
 			start, key = k.start, k.key
+		}
+	}
+	for ts, a := range m.away { // the least again
+		if start == 0 || ts < start || (ts == start && a.key < key) {
+			start, key = ts, a.key
 		}
 	}
 	return start, key
@@ -89,15 +111,20 @@ func sizeOf(k rowKey, p prewrite) int64 {
 	return int64(len(k.key) + len(p.value) + len(p.old))
 }
 
+// replaces tells whether p counts where both came for one key, p later.
+func (p prewrite) replaces(o prewrite) bool {
+	return len(p.value) > 0 && p.generation >= o.generation
+}
+
 // prewrite keeps e until its commit comes. It may come again: as a heartbeat's
 // copy without a value, or from a later flush of a pipelined transaction.
 func (m *matcher) prewrite(e *Entry) {
 	k := keyOf(e)
 	kept, again := m.unmatched[k]
-	if again && (len(e.Value) == 0 || e.Generation < kept.generation) {
+	next := prewrite{value: e.Value, old: e.Old, generation: e.Generation}
+	if again && !next.replaces(kept) {
 		return
 	}
-	next := prewrite{value: e.Value, old: e.Old, generation: e.Generation}
 	m.unmatched[k] = next
 	if again {
 		m.hold(0, sizeOf(k, next)-sizeOf(k, kept))
@@ -107,63 +134,78 @@ func (m *matcher) prewrite(e *Entry) {
 	m.peak = max(m.peak, len(m.unmatched))
 }
 
+// verdict says what is known of a commit's prewrite.
+type verdict uint8
+
+const (
+	matched verdict = iota
+	missing
+	waits   // for INITIALIZED
+	distant // it may have been put away
+)
+
 // commit finds the prewrite of e. When it cannot be told yet the commit is kept
-// for initialize and waits is true; otherwise ok says whether there was one.
-func (m *matcher) commit(e *Entry) (p prewrite, ok, waits bool) {
+// for initialize, or to be looked for by the caller.
+func (m *matcher) commit(e *Entry) (prewrite, verdict) {
 	k := keyOf(e)
-	p, ok = m.unmatched[k]
-	if !m.initialized && (!ok || len(p.value) == 0 || p.generation > 0) {
+	p, ok := m.unmatched[k]
+	_, put := m.away[k.start]
+	if !m.initialized && (put || !ok || len(p.value) == 0 || p.generation > 0) {
 		// The prewrite may be a heartbeat's copy or an early flush; the scan
 		// still has the real one.
 		m.commits = append(m.commits, *e)
 		m.hold(1, int64(len(e.Key)+len(e.Value)))
-		return prewrite{}, false, true
+		return prewrite{}, waits
 	}
-	if ok {
-		m.drop(k, p)
-		if !m.initialized {
-			m.close(k)
-		}
+	switch {
+	case put:
+		return prewrite{}, distant
+	case !ok:
+		return prewrite{}, missing
 	}
-	return p, ok, false
+	m.drop(k, p)
+	if !m.initialized {
+		m.close(k)
+	}
+	return p, matched
 }
 
-// rollback forgets a prewrite; there may be none.
-func (m *matcher) rollback(e *Entry) {
+// rollback forgets a prewrite; there may be none. It is true when one that was
+// put away is to be looked for.
+func (m *matcher) rollback(e *Entry) bool {
 	k := keyOf(e)
 	if !m.initialized {
 		m.close(k)
-		return
+		return false
+	}
+	return m.end(k)
+}
+
+// end forgets a prewrite of a transaction that has ended on its key.
+func (m *matcher) end(k rowKey) (look bool) {
+	if _, put := m.away[k.start]; put {
+		return true
 	}
 	if p, ok := m.unmatched[k]; ok {
 		m.drop(k, p)
 	}
+	return false
 }
 
-// initialize ends the scan. Each commit that waited goes to emit with its
-// prewrite; one that has none was delivered by the scan as a COMMITTED row.
-func (m *matcher) initialize(emit func(*Entry, prewrite) error) error {
+// initialize ends the scan and gives what waited for it: commits, of which one
+// that has no prewrite was delivered by the scan as a COMMITTED row, and keys
+// whose transaction has ended.
+func (m *matcher) initialize() (commits []Entry, closed []rowKey) {
 	m.initialized = true
-	waiting, closed := m.commits, m.closed
+	commits, closed = m.commits, m.closed
 	m.commits, m.closed = nil, nil
-	for i := range waiting {
-		e := &waiting[i]
-		m.hold(-1, -int64(len(e.Key)+len(e.Value)))
-		p, ok, _ := m.commit(e)
-		if !ok {
-			continue
-		}
-		if err := emit(e, p); err != nil {
-			return err
-		}
+	for i := range commits {
+		m.hold(-1, -int64(len(commits[i].Key)+len(commits[i].Value)))
 	}
 	for _, k := range closed {
 		m.hold(-1, -int64(len(k.key)))
-		if p, ok := m.unmatched[k]; ok {
-			m.drop(k, p)
-		}
 	}
-	return nil
+	return commits, closed
 }
 
 func (m *matcher) close(k rowKey) {

@@ -33,6 +33,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata gi
 //	clock 9000ms fastest=8000ms   PD's time, and the highest resolved-ts elsewhere
 //	starved s1                    the store's stream could not be read for a while
 //	held                          what waits for commits, what was left out
+//	evict                         all prewrites in memory are put away
 //
 // A command that ends in & leaves its decisions to the next Ready. Timestamps are
 // numbers, or wall clock parts with the unit ms.
@@ -100,6 +101,7 @@ type play struct {
 	now     time.Duration
 	streams map[uint64]uint64
 	last    map[uint64][]Source // registrations by region, oldest first
+	away    map[uint64][]Lot    // prewrites that were put away, by registration, oldest first
 	note    string
 }
 
@@ -109,7 +111,7 @@ func (p *play) command(line string) error {
 	f := strings.Fields(head)
 	switch word {
 	case "follow":
-		*p = play{streams: map[uint64]uint64{}, last: map[uint64][]Source{}}
+		*p = play{streams: map[uint64]uint64{}, last: map[uint64][]Source{}, away: map[uint64][]Lot{}}
 		s := span.Span{TableID: 7, Start: span.Key(f[0]), End: endKey(f[1])}
 		cfg := Config{Span: s, StartTS: tsOf(f[2][len("from="):]), Seed: 1}
 		for _, opt := range f[3:] {
@@ -144,6 +146,7 @@ func (p *play) command(line string) error {
 			src = all[len(all)-2]
 		}
 		p.t.StepRows(src, entriesOf(tail))
+		p.find()
 	case "resolved":
 		for _, id := range f {
 			src := p.last[num(id)][len(p.last[num(id)])-1]
@@ -163,10 +166,38 @@ func (p *play) command(line string) error {
 	case "held":
 		held := p.t.Held()
 		p.note = fmt.Sprintf("held %d entries of %d bytes; %+v\n", held.Entries, held.Bytes-heldCost*int64(held.Entries), p.t.Counts())
+	case "evict":
+		p.evict()
 	default:
 		return fmt.Errorf("no such command")
 	}
 	return nil
+}
+
+// evict puts all prewrites away.
+func (p *play) evict() {
+	for _, l := range p.t.Evict(1 << 30) {
+		p.away[l.Of] = append(p.away[l.Of], l)
+		for a := range l.All() {
+			p.note += fmt.Sprintf("put away for registration %d: s%d %s=%s o=%s g%d\n", l.Of, a.StartTS, a.Key, a.Value, a.Old, a.Generation)
+		}
+	}
+}
+
+// find looks for what the last rows need of what was put away.
+func (p *play) find() {
+	of, keys := p.t.Sought()
+	for i, k := range keys {
+		p.note += fmt.Sprintf("look for registration %d: s%d %s\n", of, k.StartTS, k.Key)
+		for _, l := range p.away[of] {
+			for a := range l.All() {
+				if a.StartTS == k.StartTS && string(a.Key) == string(k.Key) {
+					p.t.StepFound(i, a)
+				}
+			}
+		}
+	}
+	p.t.StepMatched()
 }
 
 func (p *play) stream(store uint64) uint64 {
@@ -195,6 +226,9 @@ func (p *play) ready() string {
 		urgent := map[bool]string{true: " urgently"}[q.Urgent]
 		fmt.Fprintf(&b, "request region %d v%d [%s,%s) from %d of store %d stream %d slot %d%s\n",
 			q.Region.ID, q.Region.Version, q.Span.Start, q.Span.End, q.StartTS, q.Region.Store, src.Stream, q.Slot, urgent)
+	}
+	for _, of := range r.Gone {
+		fmt.Fprintf(&b, "nothing of registration %d is to be kept away\n", of)
 	}
 	for _, s := range r.Reloads {
 		fmt.Fprintf(&b, "reload [%s,%s)\n", s.Start, s.End)

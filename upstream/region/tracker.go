@@ -34,6 +34,8 @@ type Tracker struct {
 	out      Ready
 	counts   Counts
 	held     Held
+	matchers uint64                   // registrations so far
+	sought   []sought                 // what the last StepRows needs of what was put away
 	scanned  int                      // regions whose present registration was scanned to the end
 	starved  map[uint64]time.Duration // streams, by when they were last held up
 	pd       tso.TS                   // PD's time when the clock was last told
@@ -51,6 +53,7 @@ type Ready struct {
 	Rows     []event.RawKV // complete commits, in arrival order
 	Resolved tso.TS        // resolved-ts of the span; 0 = did not move
 	Moves    []tso.Move    // every timestamp that moved
+	Gone     []uint64      // registrations whose prewrites are not to be put away any longer
 	Stuck    []Stuck       // what to search for locks
 	Lag      *Lag          // who lags; nil unless the clock was told
 	Wake     time.Duration // when Tick has something to do; negative: never
@@ -86,6 +89,9 @@ func New(cfg Config) *Tracker {
 // Ready takes what was decided since the last call.
 func (t *Tracker) Ready() Ready {
 	t.Tick(t.now) // what became due by the steps since the last Tick
+	if t.out.Err == nil {
+		t.out.Err = t.pending()
+	}
 	r := t.out
 	if t.out.Err == nil {
 		if ts := t.cover.min(); ts > t.told {
@@ -137,7 +143,7 @@ func (t *Tracker) reload(h *hold) {
 
 // request registers h's region from the resolved-ts that its keys have reached.
 func (t *Tracker) request(h *hold) {
-	h.from, h.match, h.stream = h.ts, newMatcher(&t.held), 0
+	h.from, h.match, h.stream = h.ts, t.newMatcher(), 0
 	h.slot = t.slots[h.region.ID]
 	t.slots[h.region.ID] = (h.slot + 1) % Slots
 	t.forgetSlots()
@@ -249,17 +255,19 @@ func (t *Tracker) row(h *hold, e *Entry) error {
 	case Prewrite:
 		h.match.prewrite(e)
 	case Commit:
-		p, ok, waits := h.match.commit(e)
-		if waits {
-			return nil
+		switch p, v := h.match.commit(e); v {
+		case matched:
+			return t.matched(h, e, p)
+		case missing:
+			return t.unmatched(h, e)
+		case distant:
+			t.seek(sought{h: h, e: *e})
+		case waits:
 		}
-		if !ok {
-			return cdcerr.PrewriteNotMatch.New("commit without prewrite: key %X, start-ts %d, commit-ts %d; %s",
-				e.Key, e.StartTS, e.CommitTS, t.describe(h))
-		}
-		return t.matched(h, e, p)
 	case Rollback:
-		h.match.rollback(e)
+		if h.match.rollback(e) {
+			t.seek(sought{h: h, e: *e, ended: true})
+		}
 	case Committed:
 		return t.emit(h, e, e.Value, e.Old)
 	case Initialized:
@@ -267,7 +275,7 @@ func (t *Tracker) row(h *hold, e *Entry) error {
 			t.scanned++
 			h.scanned, h.moved = true, t.now
 			t.out.Scanned = append(t.out.Scanned, Source{Stream: h.stream, Slot: h.slot, Region: h.region.ID})
-			return h.match.initialize(func(e *Entry, p prewrite) error { return t.matched(h, e, p) })
+			return t.initialize(h)
 		}
 	default:
 		t.counts.Nameless++ // what a lock-only key leaves behind: no key, no meaning
@@ -275,11 +283,42 @@ func (t *Tracker) row(h *hold, e *Entry) error {
 	return nil
 }
 
-// matched hands on a commit with the value of its prewrite.
+// initialize works off what has waited for the end of the scan.
+func (t *Tracker) initialize(h *hold) error {
+	commits, closed := h.match.initialize()
+	for i := range commits {
+		e := &commits[i]
+		switch p, v := h.match.commit(e); v {
+		case matched:
+			if err := t.matched(h, e, p); err != nil {
+				return err
+			}
+		case distant:
+			t.seek(sought{h: h, e: *e, scanned: true})
+		case missing, waits: // the scan has delivered it
+		}
+	}
+	for _, k := range closed {
+		if h.match.end(k) {
+			t.seek(sought{h: h, e: Entry{StartTS: k.start, Key: []byte(k.key)}, ended: true})
+		}
+	}
+	return nil
+}
+
+// unmatched is the error for a commit without prewrite.
+func (t *Tracker) unmatched(h *hold, e *Entry) error {
+	return cdcerr.PrewriteNotMatch.New("commit without prewrite: key %X, start-ts %d, commit-ts %d; %s",
+		e.Key, e.StartTS, e.CommitTS, t.describe(h))
+}
+
+// matched hands on a commit with the value of its prewrite. A short value stands
+// in the commit too: that one is taken, since the commit's message is kept alive
+// by the key anyway.
 func (t *Tracker) matched(h *hold, e *Entry, p prewrite) error {
-	value := p.value
+	value := e.Value
 	if len(value) == 0 {
-		value = e.Value // a short value stands in the commit too
+		value = p.value
 	}
 	return t.emit(h, e, value, p.old)
 }
@@ -361,7 +400,7 @@ func (t *Tracker) Check() error {
 	scanned := 0
 	for _, h := range t.regions { // sums: the order does not matter
 		if h.match != nil {
-			sum.Entries += len(h.match.unmatched) + len(h.match.commits) + len(h.match.closed)
+			sum.Entries += h.match.entries()
 			sum.Bytes += h.match.bytes
 		}
 		if h.match != nil && h.match.initialized {
@@ -370,6 +409,9 @@ func (t *Tracker) Check() error {
 	}
 	if scanned != t.scanned {
 		return fmt.Errorf("%d regions are scanned, counted are %d", scanned, t.scanned)
+	}
+	if len(t.sought) > 0 {
+		return fmt.Errorf("%d commits were not looked for", len(t.sought))
 	}
 	if sum != t.held {
 		return fmt.Errorf("%+v wait for commits, counted are %+v", sum, t.held)

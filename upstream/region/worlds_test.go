@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	worlds, rows, failures, renewals, searches := uint64(400), 0, uint64(0), uint64(0), 0
+	worlds, rows, failures, renewals, searches, found := uint64(400), 0, uint64(0), uint64(0), 0, 0
 	if testing.Short() {
 		worlds = 50
 	}
@@ -40,9 +41,11 @@ func TestWorlds(t *testing.T) {
 		failures += f.t.Counts().Failures
 		renewals += f.t.Counts().Renewals
 		searches += f.searches
+		found += f.found
 	}
-	t.Logf("%d worlds, %d rows, %d failed registrations, %d renewed, %d searches for locks", worlds, rows, failures, renewals, searches)
-	if rows == 0 || failures == 0 || renewals == 0 || searches == 0 {
+	t.Logf("%d worlds, %d rows, %d failed registrations, %d renewed, %d searches for locks, %d prewrites put away and found",
+		worlds, rows, failures, renewals, searches, found)
+	if rows == 0 || failures == 0 || renewals == 0 || searches == 0 || found == 0 {
 		t.Error("nothing happened")
 	}
 }
@@ -60,13 +63,16 @@ type follower struct {
 	got     map[change]event.RawKV
 	told    tso.TS
 	regions map[uint64]tso.TS
+	away    map[uint64][]Lot // of each registration, the oldest first
+	taken   map[string]bool  // names of what was found there
 
 	searches int
+	found    int
 }
 
 func newFollower(seed uint64) *follower {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	f := &follower{w: newWorld(rng), rng: rng, got: map[change]event.RawKV{}, regions: map[uint64]tso.TS{}}
+	f := &follower{w: newWorld(rng), rng: rng, got: map[change]event.RawKV{}, regions: map[uint64]tso.TS{}, away: map[uint64][]Lot{}, taken: map[string]bool{}}
 	for range 100 {
 		f.live()
 	}
@@ -120,6 +126,11 @@ func (f *follower) tidy() error {
 			return fmt.Errorf("%+v is still served", r.src)
 		}
 	}
+	for of := range f.away { // each alone: the order does not matter
+		if !slices.ContainsFunc(slices.Collect(maps.Values(f.t.regions)), func(h *hold) bool { return h.match != nil && h.match.number == of }) {
+			return fmt.Errorf("prewrites of registration %d are still put away", of)
+		}
+	}
 	return nil
 }
 
@@ -145,8 +156,10 @@ func (f *follower) step() error {
 		f.live()
 	case n < 78:
 		return f.deliver()
-	case n < 88:
+	case n < 86:
 		return f.located(false)
+	case n < 89:
+		f.evict()
 	case n < 92:
 		f.pass(time.Duration(f.rng.IntN(300)) * time.Millisecond)
 	case n == 92:
@@ -213,7 +226,7 @@ func (f *follower) deliver() error {
 	if len(f.w.strays) > 0 && f.rng.IntN(2) == 0 {
 		s := f.w.strays[0]
 		f.w.strays = f.w.strays[1:]
-		f.t.StepRows(s.src, []Entry{s.entry})
+		f.rows(s.src, s.entry)
 	}
 	if len(f.w.regs) == 0 {
 		return nil
@@ -227,7 +240,7 @@ func (f *follower) deliver() error {
 			e := r.scan[0]
 			r.scan = r.scan[1:]
 			r.ready = r.ready || e.Type == Initialized
-			f.t.StepRows(r.src, []Entry{e})
+			f.rows(r.src, e)
 			continue
 		}
 		if len(r.live) == 0 {
@@ -237,7 +250,7 @@ func (f *follower) deliver() error {
 		r.live = r.live[1:]
 		switch e := e.(type) {
 		case Entry:
-			f.t.StepRows(r.src, []Entry{e})
+			f.rows(r.src, e)
 		case resolved:
 			f.t.StepResolved(r.src.Stream, r.src.Slot, []uint64{r.src.Region}, tso.TS(e))
 		case Failure:
@@ -250,6 +263,32 @@ func (f *follower) deliver() error {
 	return nil
 }
 
+// rows hands an entry on, and looks for what it needs of what was put away.
+func (f *follower) rows(src Source, e Entry) {
+	f.t.StepRows(src, []Entry{e})
+	of, keys := f.t.Sought()
+	for i, want := range keys {
+		for n, l := range f.away[of] {
+			for p := range l.All() {
+				name := fmt.Sprintf("%d %d %d %s", of, n, p.StartTS, p.Key)
+				if p.StartTS == want.StartTS && string(p.Key) == string(want.Key) && !f.taken[name] {
+					f.taken[name] = true
+					f.found++
+					f.t.StepFound(i, p)
+				}
+			}
+		}
+	}
+	f.t.StepMatched()
+}
+
+// evict puts some prewrites away.
+func (f *follower) evict() {
+	for _, l := range f.t.Evict(int64(f.rng.IntN(200))) {
+		f.away[l.Of] = append(f.away[l.Of], l)
+	}
+}
+
 // settle does what the Tracker decided and judges it.
 func (f *follower) settle() error {
 	f.t.Tick(f.now)
@@ -259,6 +298,9 @@ func (f *follower) settle() error {
 	}
 	for _, src := range r.Ends {
 		f.w.deregister(src)
+	}
+	for _, of := range r.Gone {
+		delete(f.away, of)
 	}
 	for _, s := range r.Stuck {
 		f.searches++
