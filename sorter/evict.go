@@ -46,13 +46,12 @@ func (s *Sorter) evict() (done bool, err error) {
 			v.in.mu.Unlock()
 		}
 	}()
-	var scratch []entry
+	var memory scratch
 	for _, in := range inputs {
 		in.mu.Lock()
 		v := victim{in: in}
 		victims = append(victims, v)
-		scratch = v.gather(scratch[:0], upto)
-		sorted, _ := sortUnique(scratch)
+		sorted, _ := memory.sortUnique(v.gather(memory.entries[:0], upto))
 		if len(sorted) > 0 {
 			if v.run, err = w.add(sorted); err != nil {
 				w.abort()

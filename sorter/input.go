@@ -31,7 +31,43 @@ type Input struct {
 	// mu is taken before Sorter.mu. It lets spans sort side by side.
 	mu      sync.Mutex
 	blocks  []block // in the order in which they came: by epoch
-	scratch []entry // reused from one resolved-ts to the next
+	scratch scratch // reused from one resolved-ts to the next
+}
+
+// scratch is memory for sorting.
+type scratch struct {
+	entries, spare []entry
+	starts         []int
+}
+
+// scratchMax is the largest scratch to keep, in entries: 768 KiB twice a span are
+// enough for the rows between two resolved-ts; a catch-up needs more, but only once.
+const scratchMax = 32 << 10
+
+// sortUnique sorts entries, which are the scratch's, and leaves out rows that
+// stand twice; what those cost is doubled.
+func (s *scratch) sortUnique(entries []entry) (unique []entry, doubled int64) {
+	entries, s.spare, s.starts = order(entries, s.spare, s.starts)
+	s.entries = entries
+	unique = entries[:0]
+	for i, e := range entries {
+		if i > 0 && e.compare(unique[len(unique)-1]) == 0 {
+			doubled += cost(e.row)
+			continue
+		}
+		unique = append(unique, e)
+	}
+	return unique, doubled
+}
+
+// done forgets the n rows that were sorted.
+func (s *scratch) done(n int) {
+	if max(cap(s.entries), cap(s.spare)) > scratchMax {
+		*s = scratch{}
+		return
+	}
+	clear(s.entries[:min(n, cap(s.entries))])
+	clear(s.spare[:min(n, cap(s.spare))])
 }
 
 // block is one Add's rows. Those at or below the input's resolved-ts are closed
@@ -142,7 +178,7 @@ func (in *Input) takeLocked(b block) error {
 // closeLocked sorts everything in (in.resolved, upto] out of the blocks, once.
 // doubled is what rows that came twice had cost.
 func (in *Input) closeLocked(upto tso.TS) (chunks []*chunk, doubled int64) {
-	found := in.scratch[:0]
+	found := in.scratch.entries[:0]
 	kept := in.blocks[:0]
 	epoch := uint64(0)
 	for _, b := range in.blocks {
@@ -169,36 +205,11 @@ func (in *Input) closeLocked(upto tso.TS) (chunks []*chunk, doubled int64) {
 	}
 	clear(in.blocks[len(kept):])
 	in.blocks = kept
-	unique, doubled := sortUnique(found)
+	unique, doubled := in.scratch.sortUnique(found)
 	chunks = cut(unique, epoch)
-	clear(found)
-	in.scratch = found[:0]
-	if cap(found) > scratchMax {
-		in.scratch = nil
-	}
+	in.scratch.done(len(found))
 	return chunks, doubled
 }
-
-// sortUnique sorts in place and leaves out rows that stand twice; what those
-// cost is doubled.
-func sortUnique(entries []entry) (unique []entry, doubled int64) {
-	if !slices.IsSortedFunc(entries, entry.compare) {
-		slices.SortFunc(entries, entry.compare)
-	}
-	unique = entries[:0]
-	for i, e := range entries {
-		if i > 0 && e.compare(unique[len(unique)-1]) == 0 {
-			doubled += cost(e.row)
-			continue
-		}
-		unique = append(unique, e)
-	}
-	return unique, doubled
-}
-
-// scratchMax is the largest scratch to keep, in entries: 768 KiB a span is enough
-// for the rows between two resolved-ts; a catch-up needs more, but only once.
-const scratchMax = 32 << 10
 
 // publish makes rows that the input has closed readable, and moves its resolved-ts.
 func (in *Input) publish(chunks []*chunk, doubled int64, resolved tso.TS) {
@@ -329,6 +340,6 @@ func (in *Input) Close() {
 	}
 	s.wakeLocked()
 	s.mu.Unlock()
-	in.blocks, in.scratch = nil, nil
+	in.blocks, in.scratch = nil, scratch{}
 	s.sweep()
 }
