@@ -27,11 +27,11 @@ func TestMain(m *testing.M) {
 func TestSmallRun(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
-	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0", "-quota", "4"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, &errs)
 	}
-	for _, want := range []string{"2000 rows of 200 bytes", "   1  bare ", "   2  stream ", "median of 2 pairs"} {
+	for _, want := range []string{"2000 rows of 200 bytes", "   1  bare ", "   2  stream ", "median of 2 pairs", "one transaction of 76608 rows, 4 times the quota of 4 MiB"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -52,7 +52,7 @@ func compare(ctx context.Context, o options, out io.Writer) error {
 	wall, cpu := median(walls), median(cpus)
 	fmt.Fprintf(out, "\nmedian of %d pairs: %.0f %% of the bare client's speed (hold: ≥ %.0f %%) %s, %.2f × its CPU (hold: ≤ %.0f ×) %s\n",
 		o.pairs, 100*wall, 100*wallShare, held(wall >= wallShare), cpu, cpuTimes, held(cpu <= cpuTimes))
-	return o.lags(ctx, out)
+	return errors.Join(o.large(ctx, out), o.idles(ctx, out), o.lags(ctx, out))
 }
 
 // lags watches how late a changefeed is, for each resolved-ts interval.
@@ -94,9 +94,12 @@ func median(all []float64) float64 {
 func (o options) measure(ctx context.Context, role string, result any) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), "-recording", ""}
+	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large"), "-recording", ""}
 	if role == "lag" {
 		args[len(args)-1] = o.recording
+	}
+	if role == "idle" {
+		args = append(args, "-spans", fmt.Sprint(o.spans), "-regions", fmt.Sprint(o.regions))
 	}
 	up, err := spawn(ctx, "upstream", args...)
 	if err != nil {
@@ -108,7 +111,7 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 		return fmt.Errorf("upstream: %w", err)
 	}
 	client, err := spawn(ctx, role, "-rows", fmt.Sprint(o.rows), "-pd", h.PD, "-start", fmt.Sprint(uint64(h.StartTS)),
-		"-lag", o.lagFor.String(), "-cpuprofile", o.profile)
+		"-lag", o.lagFor.String(), "-cpuprofile", o.profile, "-quota", fmt.Sprint(o.quota), "-spans", fmt.Sprint(o.spans))
 	if err != nil {
 		return err
 	}

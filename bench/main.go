@@ -21,11 +21,15 @@ type options struct {
 	lagFor    time.Duration
 	recording string
 	profile   string
+	quota     int // MiB
+	regions   int
 
 	// Between parent and children.
 	pd       string
 	start    uint64
 	interval time.Duration
+	oneTxn   bool
+	spans    int
 }
 
 // Main runs one process: the parent without a word, else the child that it
@@ -42,9 +46,13 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole")
 	flags.DurationVar(&o.lagFor, "lag", 8*time.Second, "how long lag is watched for each resolved-ts interval; 0 leaves it out")
 	flags.StringVar(&o.recording, "recording", "testdata/golden/workloads/bank.jsonl.gz", "a recording, the load under which lag is watched")
+	flags.IntVar(&o.quota, "quota", 256, "memory quota in MiB, of which one transaction takes four; 0 leaves it out")
+	flags.IntVar(&o.regions, "regions", 100_000, "regions that are followed while nothing happens; 0 leaves it out")
 	flags.StringVar(&o.profile, "cpuprofile", "", "a file for the whole pipeline's CPU profile")
 	flags.StringVar(&o.pd, "pd", "", "for children: where PD is")
 	flags.Uint64Var(&o.start, "start", 0, "for children: start-ts")
+	flags.IntVar(&o.spans, "spans", 0, "for children: subscriptions that share the regions")
+	flags.BoolVar(&o.oneTxn, "one", false, "for children: all rows are one transaction")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -93,10 +101,14 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 		result, err = bare(ctx, o.pd, o.rows)
 	case "stream":
 		result, err = stream(ctx, o)
+	case "large":
+		result, err = large(ctx, o)
+	case "idle":
+		result, err = idle(ctx, o)
 	case "lag":
 		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
 	default:
-		return fmt.Errorf("no role %q: want upstream, bare, stream or lag", role)
+		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle or lag", role)
 	}
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ type capture struct {
 
 // run replicates from now, or from start if it is not zero, until ctx ends,
 // something fails or watch returns. watch is called once everything runs.
-func run(ctx context.Context, pd string, start tso.TS, out sink.Sink, tap func(upstream.Batch), watch func(context.Context, capture) error) error {
+func run(ctx context.Context, pd string, rows *sorter.Sorter, most int64, start tso.TS, out sink.Sink, tap func(upstream.Batch), watch func(context.Context, capture) error) error {
 	cfg := upstream.Default()
 	cfg.PD = []string{pd}
 	client, err := upstream.Open(ctx, cfg)
@@ -62,7 +62,8 @@ func run(ctx context.Context, pd string, start tso.TS, out sink.Sink, tap func(u
 		}
 		pc := pipeline.Default()
 		pc.Changefeed, pc.StartTS, pc.Filter, pc.ForceReplicate, pc.Log = "bench", start, rules, true, slog.Default()
-		in := ingest.New(tapped{client, tap}, sorter.NewMemory(sorter.Default().MemoryQuota))
+		pc.TxnBytes = most
+		in := ingest.New(tapped{client, tap}, rows)
 		g.Go(func() error { return in.Run(ctx) })
 		p := pipeline.New(pc, in, feed, out)
 		g.Go(func() error { return feed.Run(ctx) })
@@ -98,17 +99,11 @@ func stream(ctx context.Context, o options) (used Usage, err error) {
 		return used, err
 	}
 	counted := &watched{Sink: hole, until: uint64(o.rows), done: make(chan struct{})}
-	if o.profile != "" {
-		f, err := os.Create(o.profile)
-		if err != nil {
-			return used, err
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return used, err
-		}
-		defer pprof.StopCPUProfile()
+	stop, err := o.startProfile()
+	if err != nil {
+		return used, err
 	}
+	defer func() { err = errors.Join(err, stop()) }()
 	var began sync.Once
 	var watch stopwatch
 	tap := func(b upstream.Batch) {
@@ -116,7 +111,7 @@ func stream(ctx context.Context, o options) (used Usage, err error) {
 			began.Do(func() { watch = startWatch() })
 		}
 	}
-	err = run(ctx, o.pd, 0, counted, tap, func(ctx context.Context, _ capture) error {
+	err = run(ctx, o.pd, inMemory(), 0, 0, counted, tap, func(ctx context.Context, _ capture) error {
 		select {
 		case <-counted.done:
 			used = watch.stop()
@@ -130,6 +125,27 @@ func stream(ctx context.Context, o options) (used Usage, err error) {
 	}
 	return used, nil
 }
+
+// startProfile writes a CPU profile until stop is called, where one is wanted.
+func (o options) startProfile() (stop func() error, err error) {
+	if o.profile == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(o.profile)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
+// inMemory is a sorter with the quota that captures have.
+func inMemory() *sorter.Sorter { return sorter.NewMemory(sorter.Default().MemoryQuota) }
 
 // watched tells when a blackhole has so many rows.
 type watched struct {
@@ -176,7 +192,7 @@ func lag(ctx context.Context, pd string, start tso.TS, length time.Duration) (La
 	out := Lag{}
 	late := &lateness{}
 	var checkpoints []time.Duration
-	err := run(ctx, pd, start, late, func(upstream.Batch) {}, func(ctx context.Context, c capture) error {
+	err := run(ctx, pd, inMemory(), 0, start, late, func(upstream.Batch) {}, func(ctx context.Context, c capture) error {
 		late.set(c.client)
 		began := time.Now()
 		tick := time.NewTicker(5 * time.Millisecond)

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 )
@@ -11,6 +12,25 @@ import (
 type hello struct {
 	PD      string
 	StartTS tso.TS
+}
+
+// cut makes the regions of an idle cluster, spread over tables and stores.
+func cut(c *fake.Cluster, o options) error {
+	if o.spans == 0 {
+		return nil
+	}
+	each := o.regions / o.spans
+	for table := range o.spans {
+		for region := range each {
+			c.Split(span.AppendInt(span.RecordPrefix(span.TableID(table+1)), int64(region)*1000))
+		}
+	}
+	for i, r := range c.Regions() {
+		if err := c.Lead(r.ID, uint64(i%3)+1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // serve is an upstream process: the load, or a recording at recorded speed.
@@ -22,15 +42,19 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 			return err
 		}
 		cfg.Recording, cfg.Speed, cfg.HoldForSubscriber = rec, 1, true
-	} else {
+	} else if o.spans == 0 {
 		b, err := load(o.rows)
 		if err != nil {
 			return err
 		}
+		b.OneTxn = o.oneTxn
 		cfg.Bulk = b
 	}
 	c, err := fake.Start(cfg)
 	if err != nil {
+		return err
+	}
+	if err := cut(c, o); err != nil {
 		return err
 	}
 	h := hello{PD: c.PD()[0]}

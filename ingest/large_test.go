@@ -21,7 +21,7 @@ import (
 // memory keeps to the quota.
 func TestTransactionLargerThanMemory(t *testing.T) {
 	const rows, quota, table = 100_000, 8 << 20, 100
-	bulk := &fake.Bulk{Rows: rows, RowsPerTxn: rows, Regions: 1, Row: func(i int) (k, v []byte) {
+	bulk := &fake.Bulk{Rows: rows, OneTxn: true, Regions: 4, Row: func(i int) (k, v []byte) {
 		return span.AppendInt(span.RecordPrefix(table), int64(i)), bytes.Repeat([]byte{byte(i)}, 200)
 	}}
 	cluster, err := fake.Start(fake.Config{Bulk: bulk, Stores: 1, Calm: true, ResolvedInterval: 10 * time.Millisecond})

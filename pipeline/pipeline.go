@@ -90,8 +90,9 @@ func Default() Config {
 		// milliseconds of work for any sink, far more than what a hand-over costs.
 		BatchRows:  2048,
 		BatchBytes: 2 << 20,
-		// A quarter of the sorter's default quota, which its raw rows are counted against.
-		TxnBytes: 128 << 20,
+		// An eighth of the half gigabyte that a capture is given: while it is put
+		// together it takes this beside what the sorter holds.
+		TxnBytes: 64 << 20,
 		Gate:     openGate{},
 		Grant:    func() sink.Grant { return sink.Grant{} },
 		Log:      slog.New(slog.DiscardHandler),

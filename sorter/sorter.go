@@ -29,7 +29,10 @@ type Config struct {
 // Default is a Config without a place on disk.
 func Default() Config {
 	return Config{
-		MemoryQuota: 512 << 20,
+		// Five eighths of the half gigabyte that a capture is given. The rest is for
+		// what streams have received, transactions that are being put together, what
+		// is read from disk, and the collector's work.
+		MemoryQuota: 320 << 20,
 		// A day of a changefeed that stands still at a megabyte a second.
 		DiskQuota: 80 << 30,
 	}

@@ -26,7 +26,10 @@ type Bulk struct {
 	Row func(i int) (key, value []byte)
 
 	RowsPerTxn int // default 100; the rows of a transaction are in one region
-	Regions    int // that the rows are spread over; default 8
+	// OneTxn makes a single transaction of all rows, in all regions: every PREWRITE
+	// comes before the first COMMIT.
+	OneTxn  bool
+	Regions int // that the rows are spread over; default 8
 }
 
 // bulkStep is the distance of two transactions in time: 16 to a millisecond.
@@ -77,7 +80,15 @@ func (c *Cluster) loadBulk() error {
 	}
 	c.cutBulk()
 	start := c.cfg.StartTS
-	for left := b.Rows; left > 0; {
+	left := b.Rows
+	if b.OneTxn {
+		start += bulkStep
+		if err := c.oneTransaction(start); err != nil {
+			return err
+		}
+		left = 0
+	}
+	for left > 0 {
 		for _, r := range c.bulkRegions {
 			made := r.next
 			start += bulkStep
@@ -132,20 +143,10 @@ func (r *bulkRegion) transaction(c *Cluster, start tso.TS) error {
 	var commits []mvcc.Change
 	for range min(n, r.end-r.next) {
 		key, value := b.Row(r.next)
-		if bytes.Compare(key, r.last) <= 0 || (r.bound != nil && bytes.Compare(key, r.bound) >= 0) {
-			return cdcerr.InvalidArgument.New("Bulk.Row: the key of row %d, %X, is not between those before and after", r.next, key)
-		}
-		r.last = key
-		r.next++
-		pre := mvcc.Change{Kind: mvcc.Prewrite, Op: mvcc.Put, Key: key, Value: value, StartTS: start}
-		done := mvcc.Change{Kind: mvcc.Commit, Op: mvcc.Put, Key: key, StartTS: start, CommitTS: start + 1}
-		if len(value) <= mvcc.ShortValue {
-			done.Value = value
-		}
-		commits = append(commits, done)
-		if err := r.add(c, &pre); err != nil {
+		if err := r.prewrite(c, start, key, value); err != nil {
 			return err
 		}
+		commits = append(commits, commitOf(start, key, value))
 	}
 	for i := range commits {
 		if err := r.add(c, &commits[i]); err != nil {
@@ -153,6 +154,66 @@ func (r *bulkRegion) transaction(c *Cluster, start tso.TS) error {
 		}
 	}
 	return nil
+}
+
+// prewrite adds the PREWRITE of the region's next row.
+func (r *bulkRegion) prewrite(c *Cluster, start tso.TS, key, value []byte) error {
+	if bytes.Compare(key, r.last) <= 0 || (r.bound != nil && bytes.Compare(key, r.bound) >= 0) {
+		return cdcerr.InvalidArgument.New("Bulk.Row: the key of row %d, %X, is not between those before and after", r.next, key)
+	}
+	r.last = key
+	r.next++
+	return r.add(c, &mvcc.Change{Kind: mvcc.Prewrite, Op: mvcc.Put, Key: key, Value: value, StartTS: start})
+}
+
+func commitOf(start tso.TS, key, value []byte) mvcc.Change {
+	ch := mvcc.Change{Kind: mvcc.Commit, Op: mvcc.Put, Key: key, StartTS: start, CommitTS: start + 1}
+	if len(value) <= mvcc.ShortValue {
+		ch.Value = value
+	}
+	return ch
+}
+
+// bulkTurn is how many rows of one region come before some of the next in a
+// transaction of all regions.
+const bulkTurn = 1000
+
+// oneTransaction makes all rows one transaction.
+func (c *Cluster) oneTransaction(start tso.TS) error {
+	firsts := make([]int, len(c.bulkRegions))
+	for i, r := range c.bulkRegions {
+		firsts[i] = r.next
+	}
+	turns := func(do func(r *bulkRegion) error) error {
+		for busy := true; busy; {
+			busy = false
+			for _, r := range c.bulkRegions {
+				for range min(bulkTurn, r.end-r.next) {
+					busy = true
+					if err := do(r); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	err := turns(func(r *bulkRegion) error {
+		key, value := c.cfg.Bulk.Row(r.next)
+		return r.prewrite(c, start, key, value)
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range c.bulkRegions {
+		r.next = firsts[i]
+	}
+	return turns(func(r *bulkRegion) error {
+		key, value := c.cfg.Bulk.Row(r.next)
+		ch := commitOf(start, key, value)
+		r.next++
+		return r.add(c, &ch)
+	})
 }
 
 // add puts a row into the event that is being filled.

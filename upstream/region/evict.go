@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -16,16 +17,21 @@ import (
 type Lot struct {
 	Of    uint64 // the registration: its Lots belong together
 	Bytes int64  // of keys and values
-	keys  []rowKey
-	from  map[rowKey]prewrite
+	all   []kept
+}
+
+type kept struct {
+	rowKey
+	prewrite
 }
 
 // All are the prewrites by start-ts and key.
 func (l *Lot) All() iter.Seq[event.Prewrite] {
 	return func(yield func(event.Prewrite) bool) {
-		for _, k := range l.keys {
-			p := l.from[k]
-			if !yield(event.Prewrite{StartTS: k.start, Generation: p.generation, Key: []byte(k.key), Value: p.value, Old: p.old}) {
+		for i := range l.all {
+			p := &l.all[i]
+			key := unsafe.Slice(unsafe.StringData(p.key), len(p.key)) // as it came
+			if !yield(event.Prewrite{StartTS: p.start, Generation: p.generation, Key: key, Value: p.value, Old: p.old}) {
 				return
 			}
 		}
@@ -75,27 +81,34 @@ func (t *Tracker) Evict(want int64) []Lot {
 
 // evict gives up all prewrites. Of each transaction their number and one key stay.
 func (m *matcher) evict() Lot {
-	l := Lot{Of: m.number, keys: make([]rowKey, 0, len(m.unmatched)), from: m.unmatched}
-	for k := range m.unmatched { // to be sorted
-		l.keys = append(l.keys, k)
+	l := Lot{Of: m.number, all: make([]kept, 0, len(m.unmatched))}
+	for k, p := range m.unmatched { // to be sorted
+		l.all = append(l.all, kept{k, p})
+		l.Bytes += sizeOf(k, p)
 	}
-	slices.SortFunc(l.keys, func(a, b rowKey) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.key, b.key))
+	m.hold(-len(l.all), -l.Bytes)
+	slices.SortFunc(l.all, func(a, b kept) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
+		}
+		return strings.Compare(a.key, b.key)
 	})
 	if m.away == nil {
 		m.away = map[tso.TS]away{}
 	}
-	for _, k := range l.keys {
-		size := sizeOf(k, l.from[k])
-		l.Bytes += size
-		m.hold(-1, -size)
-		a, known := m.away[k.start]
+	for rest := l.all; len(rest) > 0; {
+		start, n := rest[0].start, 1
+		for n < len(rest) && rest[n].start == start {
+			n++
+		}
+		a, known := m.away[start]
 		if !known {
-			a.key = strings.Clone(k.key) // not its message
+			a.key = strings.Clone(rest[0].key) // not its message
 			m.hold(1, int64(len(a.key)))
 		}
-		a.count++
-		m.away[k.start] = a
+		a.count += n
+		m.away[start] = a
+		rest = rest[n:]
 	}
 	m.unmatched, m.peak, m.everAway = map[rowKey]prewrite{}, 0, true
 	return l
