@@ -61,6 +61,8 @@ var (
 	// Schema.
 	UnknownDDL = &Code{"CDC:ErrDDLUnsupportedType", "a DDL job is of a kind that this release does not know",
 		"upgrade Sluice, or create the changefeed again from after this DDL", Terminal}
+	FlashbackCluster = &Code{"CDC:ErrFlashbackCluster", "the upstream cluster was set back in time, and its change streams do not say so",
+		"create the changefeed again from after the FLASHBACK CLUSTER, with the data copied anew", Terminal}
 	SchemaSnapshot = &Code{"CDC:ErrSchemaSnapshotNotFound", "the schema at the start-ts cannot be read",
 		"check that start-ts lies above the GC safepoint", Terminal}
 	SchemaNotFound = &Code{"CDC:ErrSnapshotSchemaNotFound", "a DDL names a database that the schema does not hold",
@@ -102,7 +104,7 @@ func All() []*Code {
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
-		UnknownDDL, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
+		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		TxnTooLarge,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,
 		RecordingInvalid,

@@ -55,6 +55,7 @@ type Decision struct {
 //
 //	taken -> taken        sent, replication goes on
 //	taken -> left out     sent, then the table's rows are no longer wanted
+//	taken -> system       not sent, the table's rows are no longer wanted
 //	left out -> taken     an error: rows that nobody replicated would appear
 //	left out -> left out  not sent
 //
@@ -63,6 +64,11 @@ type Decision struct {
 // is an error: going on would replicate half of it.
 func (s Scope) DDL(d *event.DDL) (Decision, error) {
 	var out Decision
+	if d.Action == event.ActionFlashbackCluster {
+		// It names no table and undoes rows of all of them without an event: to
+		// pass it over would leave every downstream wrong without a word (P8).
+		return Decision{}, cdcerr.FlashbackCluster.New("at %d (job %d): %s", d.SwitchTS, d.JobID, d.Query)
+	}
 	nets := netChanges(d.Tables)
 	var before, after []int64
 	kept := make([]bool, len(nets))
@@ -70,6 +76,10 @@ func (s Scope) DDL(d *event.DDL) (Decision, error) {
 		keep, err := s.change(d, n, &out)
 		if err != nil {
 			return Decision{}, err
+		}
+		if keep && n.After != nil && IsSystem(n.After.Schema) {
+			// The downstream has a system schema of that name too, and it is not ours.
+			before, keep = append(before, n.Before.PhysicalIDs()...), false
 		}
 		if kept[i] = keep; !keep {
 			continue

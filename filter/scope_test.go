@@ -83,6 +83,7 @@ func TestDDLDecisions(t *testing.T) {
 		{"add column", 5, []event.TableChange{change(in, in)}, "in.a>in.a", nil, nil, 0},
 		{"rename inside", 14, []event.TableChange{change(in, table(1, "in.b"))}, "in.a>in.b", nil, nil, 0},
 		{"rename out of scope", 14, []event.TableChange{change(in, out)}, "in.a>out.a", nil, []int64{1}, 0},
+		{"rename into a system schema", 14, []event.TableChange{change(in, table(1, "mysql.a"))}, "nothing", nil, []int64{1}, 0},
 		{"rename outside", 14, []event.TableChange{change(out, table(1, "out.b"))}, "nothing", nil, nil, 0},
 		{"rename keyless into scope", 14, []event.TableChange{change(keyless(out), keyless(in))}, "nothing", nil, nil, 1},
 		{"rename keyless out of scope", 14, []event.TableChange{change(keyless(in), keyless(out))}, "nothing", nil, nil, 0},
@@ -226,5 +227,14 @@ func TestDatabases(t *testing.T) {
 	recovered := []event.TableChange{change(nil, table(1, "in.a")), change(nil, table(5, "in.p", 6, 7))}
 	if got, err = s.DDL(&event.DDL{Action: 63, DatabaseAfter: db, Tables: recovered}); err != nil || !slices.Equal(got.Added, []int64{1, 6, 7}) {
 		t.Fatalf("recover: %+v %v", got, err)
+	}
+}
+
+// It changes rows of every table without an event, whatever the rules take.
+func TestFlashbackClusterEndsTheChangefeed(t *testing.T) {
+	d := &event.DDL{JobID: 7, Action: event.ActionFlashbackCluster, SwitchTS: 100, Query: "flashback cluster to timestamp '2024-01-01'"}
+	got, err := scope(t, "in.*").DDL(d)
+	if !cdcerr.FlashbackCluster.Is(err) || got.Send != nil || !strings.Contains(err.Error(), "job 7") {
+		t.Fatalf("%v, %v", got, err)
 	}
 }

@@ -88,6 +88,20 @@ func (d *database) tables(ctx context.Context, name string) ([]string, error) {
 	return tables, nil
 }
 
+// programs are the routines and events that stand in a database: a database
+// without tables is not therefore empty.
+func (d *database) programs(ctx context.Context, name string) ([]string, error) {
+	if d.own {
+		return nil, nil // nobody else's are there
+	}
+	out, err := listing(ctx, d.db, `SELECT routine_name FROM information_schema.routines WHERE routine_schema = ?
+		UNION ALL SELECT event_name FROM information_schema.events WHERE event_schema = ?`, name, name)
+	if err != nil {
+		return nil, cdcerr.MySQLConnection.Wrap(err, "listing routines and events of %s downstream", name)
+	}
+	return out, nil
+}
+
 // strangers are those of tables that are not on record, each with its database.
 func strangers(database string, tables, record []string) []string {
 	var out []string

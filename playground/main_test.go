@@ -348,6 +348,51 @@ func TestAUsedDatabaseIsRefused(t *testing.T) {
 	}
 }
 
+// What a run will touch is not always known when it begins: without its list of
+// jobs, a recording says only at a CREATE DATABASE that it makes one.
+func TestADatabaseMetInTheMiddleIsNotLost(t *testing.T) {
+	server := mariadb.Start(t)
+	db := server.DB()
+	defer db.Close()
+	for _, q := range []string{"CREATE DATABASE db2", "CREATE TABLE db2.precious (a int)", "INSERT INTO db2.precious VALUES (42)"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, stem := copyRecording(t, "12_ddl_table")
+	if err := os.Remove(stem + ".ddl.jsonl.gz"); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := command(t, "--recording", dir, "--sink-uri", server.URI(), "--verify")
+	if status != couldNotRun || stdout != "" || !strings.Contains(stderr, "db2.precious") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	var n int
+	if err := db.QueryRow("SELECT a FROM db2.precious").Scan(&n); err != nil || n != 42 {
+		t.Error("it is gone: ", n, err)
+	}
+}
+
+// A database without tables may hold somebody's routines.
+func TestADatabaseOfRoutinesIsNotEmpty(t *testing.T) {
+	server := mariadb.Start(t)
+	db := server.DB()
+	defer db.Close()
+	for _, q := range []string{"CREATE DATABASE test", "CREATE PROCEDURE test.mine() SELECT 7"} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, stdout, stderr := command(t, "--recording", golden+"/20_system.jsonl.gz", "--sink-uri", server.URI(), "--verify")
+	if status != couldNotRun || stdout != "" || !strings.Contains(stderr, "test.mine") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	var n int
+	if err := db.QueryRow("CALL test.mine()").Scan(&n); err != nil || n != 7 {
+		t.Error("it is gone: ", n, err)
+	}
+}
+
 // What the downstream has nothing for stops that recording, not the next.
 func TestARefusedRecordingDoesNotStopTheNext(t *testing.T) {
 	e := serve(t)

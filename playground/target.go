@@ -103,30 +103,11 @@ func (d *database) claim(ctx context.Context, databases []string) error {
 	if err != nil {
 		return err
 	}
-	there, err := listing(ctx, d.db, "SELECT schema_name FROM information_schema.schemata")
+	found, err := d.clearable(ctx, databases, left)
 	if err != nil {
-		return cdcerr.MySQLConnection.Wrap(err, "listing databases downstream")
+		return err
 	}
-	var taken []string
-	drop := slices.Clone(d.ours)
-	for _, name := range databases {
-		if !slices.Contains(there, name) || slices.Contains(d.ours, name) {
-			continue
-		}
-		tables, err := d.tables(ctx, name)
-		switch {
-		case err != nil:
-			return err
-		case len(tables) == 0:
-			continue
-		}
-		taken = append(taken, strangers(name, tables, left[name])...)
-		drop = append(drop, name)
-	}
-	if len(taken) > 0 && !d.dropExisting {
-		return cdcerr.InvalidArgument.New("downstream %s: this run writes where tables stand that are not on the playground's record of its own (%s): %s; move them, or give --drop-existing to lose them",
-			d.cfg, leftTable, few(taken))
-	}
+	drop := slices.Concat(d.ours, found)
 	for _, name := range drop {
 		if err := d.drop(ctx, name); err != nil {
 			return err
@@ -139,6 +120,40 @@ func (d *database) claim(ctx context.Context, databases []string) error {
 	}
 	d.ours = databases
 	return nil
+}
+
+// clearable are those of databases that hold something downstream which the run
+// may drop; it is an error where that is somebody else's, unless told otherwise.
+func (d *database) clearable(ctx context.Context, databases []string, left map[string][]string) ([]string, error) {
+	there, err := listing(ctx, d.db, "SELECT schema_name FROM information_schema.schemata")
+	if err != nil {
+		return nil, cdcerr.MySQLConnection.Wrap(err, "listing databases downstream")
+	}
+	var taken, drop []string
+	for _, name := range databases {
+		if !slices.Contains(there, name) || slices.Contains(d.ours, name) {
+			continue
+		}
+		tables, err := d.tables(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		programs, err := d.programs(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(tables)+len(programs) == 0 {
+			continue
+		}
+		taken = append(taken, strangers(name, tables, left[name])...)
+		taken = append(taken, strangers(name, programs, nil)...) // no recording makes any
+		drop = append(drop, name)
+	}
+	if len(taken) > 0 && !d.dropExisting {
+		return nil, cdcerr.InvalidArgument.New("downstream %s: this run writes where something stands that is not on the playground's record of its own (%s): %s; move it, or give --drop-existing to lose it",
+			d.cfg, leftTable, few(taken))
+	}
+	return drop, nil
 }
 
 func (d *database) drop(ctx context.Context, name string) error {
@@ -154,10 +169,11 @@ func (d *database) open(ctx context.Context, a *attached) (sink.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := copyStart(ctx, a, s); err != nil {
+	guarded := guard{s, d}
+	if err := copyStart(ctx, a, guarded); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return s, nil
+	return guarded, nil
 }
 
 func (d *database) sink(ctx context.Context, rows mysql.Snapshot) (sink.Sink, error) {

@@ -231,7 +231,7 @@ func fieldType(c *event.Column) *types.FieldType {
 	ft.SetFlen(c.Flen)
 	ft.SetDecimal(c.Decimal)
 	var flag uint
-	if c.Unsigned() && c.Type != event.TypeYear {
+	if c.Unsigned() && c.Type != event.TypeYear && c.Type != event.TypeBit { // both carry the flag, neither takes the word
 		flag |= pmysql.UnsignedFlag
 	}
 	if c.Flag&event.FlagZerofill != 0 && c.Type != event.TypeYear {
