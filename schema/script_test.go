@@ -2,20 +2,16 @@ package schema_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/script"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/tso"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the scripts of testdata print into them")
 
 // A script is a list of commands, each with lines of input, a line of ----, and
 // what the command prints. Its words:
@@ -36,53 +32,19 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts of testdata pr
 //	tables TS
 //	forget TS
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
-	}
+	script.Run(t, func(t *testing.T) func([]string) string {
+		p := &play{t: t, reads: map[int64]schema.Read{}}
+		return func(commands []string) string { return p.command(strings.Fields(commands[0]), commands[1:]) }
+	})
 }
 
-func runScript(t *testing.T, file string) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	sc := &script{t: t, reads: map[int64]schema.Read{}}
-	for _, block := range strings.Split(strings.TrimRight(string(b), "\n"), "\n\n") {
-		head, want, isCommand := strings.Cut(block+"\n", "----\n")
-		if !isCommand {
-			out.WriteString(block + "\n\n") // a comment
-			continue
-		}
-		lines := strings.Split(strings.TrimRight(head, "\n"), "\n")
-		var comments []string
-		for strings.HasPrefix(lines[0], "#") {
-			comments, lines = append(comments, lines[0]), lines[1:]
-		}
-		got := sc.command(strings.Fields(lines[0]), lines[1:])
-		if got != want && !*rewrite {
-			t.Errorf("%s: %s\n--- want\n%s--- got\n%s", file, strings.Join(append(comments, lines...), "\n"), want, got)
-		}
-		out.WriteString(head + "----\n" + got + "\n")
-	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(strings.TrimRight(out.String(), "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-type script struct {
+type play struct {
 	t     *testing.T
 	store *schema.Store
 	reads map[int64]schema.Read
 }
 
-func (s *script) command(words, input []string) string {
+func (s *play) command(words, input []string) string {
 	switch words[0] {
 	case "start":
 		s.store = schema.NewStore(ts(s.t, words[1]))
@@ -137,7 +99,7 @@ func (s *script) command(words, input []string) string {
 	return ""
 }
 
-func (s *script) load(words []string) error {
+func (s *play) load(words []string) error {
 	switch words[0] {
 	case "db":
 		s.store.LoadDatabase(s.database(words[1] + ":" + words[2]))
@@ -156,7 +118,7 @@ var states = map[string]int{
 }
 
 // row reads a job row by way of its JSON, as a real one is read.
-func (s *script) row(line string) schema.JobRow {
+func (s *play) row(line string) schema.JobRow {
 	line, query, _ := strings.Cut(line, " query=")
 	words := strings.Fields(line)
 	id, state := number(s.t, words[2]), words[1]
@@ -217,13 +179,13 @@ func (s *script) row(line string) schema.JobRow {
 	return schema.JobRow{StartTS: at - 1, CommitTS: at, Delete: state == "deleted", History: state == "synced" || state == "history-rolled", Job: parsed}
 }
 
-func (s *script) database(text string) *schema.DBInfo {
+func (s *play) database(text string) *schema.DBInfo {
 	id, name, _ := strings.Cut(text, ":")
 	return &schema.DBInfo{ID: number(s.t, id), Name: folded(name), Charset: "utf8mb4", Collate: "utf8mb4_bin", State: schema.SchemaPublic}
 }
 
 // table reads ID:NAME(COLID:COLUMN:TYPE,…)[PART=ID,…]{view}.
-func (s *script) table(text string) *schema.TableInfo {
+func (s *play) table(text string) *schema.TableInfo {
 	text, isView := strings.CutSuffix(text, "{view}")
 	text, isSequence := strings.CutSuffix(text, "{sequence}")
 	text, index, _ := strings.Cut(text, "!")
@@ -269,7 +231,7 @@ func (s *script) table(text string) *schema.TableInfo {
 }
 
 // ready prints what the store hands out.
-func (s *script) ready() string {
+func (s *play) ready() string {
 	var out strings.Builder
 	r := s.store.Ready()
 	for _, d := range r.DDLs {

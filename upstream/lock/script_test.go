@@ -1,20 +1,15 @@
 package lock
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-cdc/sluice/internal/script"
 	"github.com/sluice-cdc/sluice/tso"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata give now; review the diff")
 
 // TestScripts runs each story in testdata: blocks of commands, a line of four
 // dashes, and what follows from them. Timestamps are written as milliseconds.
@@ -25,50 +20,16 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata gi
 //	secondaries b,c [there=b,c min=…] [sync] [commit=…]
 //	plan 100=committed@150 200=rolled-back 300=alive 400=abandoned
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
-	}
-}
-
-func runScript(t *testing.T, file string) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := play{}
-	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
-		commands, _, _ := strings.Cut(block, "\n----")
-		if i > 0 {
-			out.WriteString("\n")
+	script.Run(t, func(t *testing.T) func([]string) string {
+		p := play{}
+		return func(commands []string) string {
+			var out strings.Builder
+			for _, line := range commands {
+				out.WriteString(p.command(t, line))
+			}
+			return out.String()
 		}
-		out.WriteString(commands + "\n")
-		body := commands
-		for strings.HasPrefix(body, "#") {
-			_, body, _ = strings.Cut(body, "\n")
-		}
-		if body == "" {
-			continue
-		}
-		out.WriteString("----\n")
-		for sc := bufio.NewScanner(strings.NewReader(body)); sc.Scan(); {
-			out.WriteString(p.command(t, sc.Text()))
-		}
-	}
-	if out.String() == string(data) {
-		return
-	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Errorf("%s gives now:\n%s", file, out.String())
+	})
 }
 
 type play struct {

@@ -1,11 +1,7 @@
 package region
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,11 +9,10 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/script"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata give now; review the diff")
 
 // TestScripts runs each story in testdata: blocks of commands, a line of four
 // dashes, and what the Tracker decided. Keys are plain letters.
@@ -39,60 +34,27 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata gi
 // numbers, or wall clock parts with the unit ms.
 // Streams are opened as needed: store n has the stream n*100, one more after each gone.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
-	}
+	script.Run(t, func(t *testing.T) func([]string) string {
+		p := &play{}
+		return func(commands []string) string { return p.block(t, commands) }
+	})
 }
 
-func runScript(t *testing.T, file string) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p play
+func (p *play) block(t *testing.T, commands []string) string {
 	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
-		commands, _, _ := strings.Cut(block, "\n----")
-		if i > 0 {
-			out.WriteString("\n")
+	for _, line := range commands {
+		line, together := strings.CutSuffix(line, " &")
+		if err := p.command(line); err != nil {
+			t.Fatalf("%q: %v", line, err)
 		}
-		out.WriteString(commands)
-		body := commands
-		for strings.HasPrefix(body, "#") {
-			_, body, _ = strings.Cut(body, "\n")
-		}
-		if body == "" {
-			out.WriteString("\n")
-			continue
-		}
-		out.WriteString("\n----\n")
-		for sc := bufio.NewScanner(strings.NewReader(body)); sc.Scan(); {
-			line, together := strings.CutSuffix(sc.Text(), " &")
-			if err := p.command(line); err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
-			if !together {
-				out.WriteString(p.ready())
-			}
-		}
-		if err := p.t.Check(); err != nil {
-			t.Fatalf("after %q: %v", body, err)
+		if !together {
+			out.WriteString(p.ready())
 		}
 	}
-	if out.String() == string(data) {
-		return
+	if err := p.t.Check(); err != nil {
+		t.Fatalf("after %q: %v", commands, err)
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Errorf("%s gives now:\n%s", file, out.String())
+	return out.String()
 }
 
 // play is one script's Tracker with just enough of a shell.

@@ -1,20 +1,16 @@
 package mvcc_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-cdc/sluice/internal/script"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake/mvcc"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata give now; review the diff")
 
 // TestScripts runs each story in testdata: blocks of commands, a line of four
 // dashes, and what the store answered and showed. Keys are plain letters,
@@ -36,48 +32,17 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata gi
 //	locks 30                           the locks up to that start-ts
 //	least                              the least start-ts of locks with data
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
-	}
-}
-
-func runScript(t *testing.T, file string) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var blocks []string
-	p := play{s: mvcc.New()}
-	for block := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n\n") {
-		commands, _, _ := strings.Cut(block, "\n----")
-		var answer strings.Builder
-		for line := range strings.SplitSeq(commands, "\n") {
-			if line == "" || strings.HasPrefix(line, "#") {
-				continue
-			}
+	script.Run(t, func(t *testing.T) func([]string) string {
+		p := play{s: mvcc.New()}
+		return func(commands []string) string {
+			var answer strings.Builder
 			p.out = &answer
-			p.command(t, line)
+			for _, line := range commands {
+				p.command(t, line)
+			}
+			return answer.String()
 		}
-		if answer.Len() > 0 {
-			commands += "\n----\n" + strings.TrimRight(answer.String(), "\n")
-		}
-		blocks = append(blocks, commands)
-	}
-	got := strings.Join(blocks, "\n\n") + "\n"
-	if got == string(data) {
-		return
-	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Errorf("%s gives now:\n%s", file, got)
+	})
 }
 
 type play struct {
