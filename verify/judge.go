@@ -32,6 +32,7 @@ type Judge struct {
 	broken    Verdict // what the validators found, and the snapshots
 	snapshots int     // judged so far
 	ddls      map[ddlID]bool
+	given     map[string]bool // keys that the pieces so far deleted, of a transaction that comes in pieces
 	counts    Counts
 }
 
@@ -53,22 +54,31 @@ func NewJudge(c Config) *Judge {
 		seen: seen, expected: c.Expected, limits: c.Limits,
 		order: NewOrder(seen), resolved: NewResolved(seen, c.StartTS), transaction: NewTransaction(),
 		rows: NewRows(c), model: NewModel(c.Databases, c.Tables),
-		broken: Verdict{limits: c.Limits}, ddls: map[ddlID]bool{},
+		broken: Verdict{limits: c.Limits}, ddls: map[ddlID]bool{}, given: map[string]bool{},
 	}
 }
 
 // Counts are what was delivered so far.
 func (j *Judge) Counts() Counts { return j.counts }
 
-// Txn is told of one transaction that was delivered.
+// Txn is told of one transaction that was delivered, or of a piece of one.
 func (j *Judge) Txn(t *event.Txn) {
 	j.reach(t.CommitTS)
-	j.counts.Txns++
+	if !t.More {
+		j.counts.Txns++
+	}
+	if t.Piece <= 1 {
+		clear(j.given)
+	}
 	j.belief(t.CommitTS, j.transaction.Txn(t))
 	for _, r := range t.Rows {
 		j.counts.Rows++
-		if j.seen.Has(r) {
+		if j.seen.Has(r) && !j.given[string(r.Key)] {
 			continue
+		}
+		// In pieces an update may come as a deletion and, behind it, an insert.
+		if delete(j.given, string(r.Key)); t.Piece > 0 && r.After == nil {
+			j.given[string(r.Key)] = true
 		}
 		j.belief(r.CommitTS, j.order.Row(r))
 		j.belief(r.CommitTS, j.resolved.Row(r))

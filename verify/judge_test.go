@@ -161,3 +161,26 @@ func TestContentsWithoutAKey(t *testing.T) {
 	want(t, j.EndOf(contents(cells("1", "x"), cells("1", "x"))), "equal")
 	want(t, j.EndOf(contents(cells("1", "x"), cells("1", "y"))), "differ(2)")
 }
+
+// An update that comes as a deletion in one piece and as an insert in a later
+// one is one change: the row stands.
+func TestHalvesOfAnUpdateAreJudged(t *testing.T) {
+	a := tableOf(7, "t")
+	first := pieceOf(1, true, remove(a, 20, 1, "old"), insert(a, 20, 2, "two"))
+	last := pieceOf(2, false, insert(a, 20, 1, "one"))
+	deliver := func(all ...*event.Txn) *verify.Judge {
+		j := judge(t, expected(t, tableT, rowOne, rowTwo))
+		j.Txn(txn(insert(a, 10, 1, "old")))
+		for _, one := range all {
+			j.Txn(one)
+		}
+		return j
+	}
+	j := deliver(first, last, first, last)
+	want(t, j.Rows(), "equal")
+	want(t, j.End(), "equal")
+	if c := j.Counts(); c.Txns != 3 || c.Rows != 7 {
+		t.Errorf("%+v", c)
+	}
+	want(t, deliver(first).End(), "differ(1)", `want id="1" v="one", got no such row`)
+}

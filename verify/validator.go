@@ -94,10 +94,12 @@ func (v *Resolved) Resolved(ts tso.TS) error {
 
 // Transaction checks that the rows of one upstream transaction arrive together,
 // once, in (commit-ts, start-ts) order. A transaction that comes again must be
-// the same one: the same keys.
+// the same one: the same keys. One that comes in pieces (event.Txn) is judged as
+// the whole that they make.
 type Transaction struct {
 	done map[txnID]keyset
 	last txnID
+	open *pieces // nil: no transaction has pieces to come
 }
 
 type txnID struct{ commit, start tso.TS }
@@ -109,22 +111,37 @@ type keyset struct {
 	sum uint64
 }
 
+// pieces is what came of one transaction so far. given are its keys: true where
+// all that came is a deletion, behind which an insert may be the change's other half.
+type pieces struct {
+	id    txnID
+	n     int // pieces so far; 0 for a transaction that comes whole
+	keys  keyset
+	given map[string]bool
+}
+
 // NewTransaction has seen nothing.
 func NewTransaction() *Transaction {
 	return &Transaction{done: map[txnID]keyset{}}
 }
 
-// Txn takes the next transaction.
+// Txn takes the next transaction, or the next piece of one.
 func (v *Transaction) Txn(t *event.Txn) error {
 	id := txnID{commit: t.CommitTS, start: t.StartTS}
-	keys, err := keysOf(t)
+	p, err := v.begin(id, t)
 	if err != nil {
 		return err
 	}
+	if err := p.add(t); err != nil || t.More {
+		return err
+	}
+	if t.Piece > 0 {
+		v.open = nil
+	}
 	if was, again := v.done[id]; again {
-		if was != keys {
+		if was != p.keys {
 			return cdcerr.Bug("transaction start-ts %d commit-ts %d is torn: %d rows came before, %d now and not the same keys",
-				t.StartTS, t.CommitTS, was.n, keys.n)
+				t.StartTS, t.CommitTS, was.n, p.keys.n)
 		}
 		return nil
 	}
@@ -132,31 +149,57 @@ func (v *Transaction) Txn(t *event.Txn) error {
 		return cdcerr.Bug("transaction start-ts %d commit-ts %d came after start-ts %d commit-ts %d",
 			t.StartTS, t.CommitTS, v.last.start, v.last.commit)
 	}
-	v.done[id], v.last = keys, id
+	v.done[id], v.last = p.keys, id
 	return nil
 }
 
-func keysOf(t *event.Txn) (keyset, error) {
-	if len(t.Rows) == 0 {
-		return keyset{}, cdcerr.Bug("transaction start-ts %d commit-ts %d has no rows", t.StartTS, t.CommitTS)
+// begin finds what t's rows belong to. A transaction whose pieces broke off may
+// begin anew, and what lies before it may come again first.
+func (v *Transaction) begin(id txnID, t *event.Txn) (*pieces, error) {
+	if _, again := v.done[id]; !again && v.open != nil && v.open.id != id {
+		broken := v.open
+		v.open = nil
+		return nil, cdcerr.Bug("transaction start-ts %d commit-ts %d is torn: start-ts %d commit-ts %d came after its piece %d, which was not the last",
+			broken.id.start, broken.id.commit, t.StartTS, t.CommitTS, broken.n)
 	}
-	var set keyset
-	in := make(map[string]struct{}, len(t.Rows))
+	switch {
+	case t.Piece <= 1:
+		p := &pieces{id: id, n: t.Piece, given: make(map[string]bool, len(t.Rows))}
+		if t.Piece == 1 {
+			v.open = p
+		}
+		return p, nil
+	case v.open == nil || v.open.id != id || v.open.n != t.Piece-1:
+		return nil, cdcerr.Bug("transaction start-ts %d commit-ts %d is torn: its piece %d came without the one before", t.StartTS, t.CommitTS, t.Piece)
+	}
+	v.open.n = t.Piece
+	return v.open, nil
+}
+
+// add takes the rows of a transaction, or of its next piece.
+func (p *pieces) add(t *event.Txn) error {
+	if len(t.Rows) == 0 {
+		return cdcerr.Bug("transaction start-ts %d commit-ts %d has no rows", t.StartTS, t.CommitTS)
+	}
 	hash := fnv.New64a()
 	for _, r := range t.Rows {
 		if r.CommitTS != t.CommitTS || r.StartTS != t.StartTS {
-			return set, cdcerr.Bug("transaction start-ts %d commit-ts %d holds a row of start-ts %d commit-ts %d (%s)",
+			return cdcerr.Bug("transaction start-ts %d commit-ts %d holds a row of start-ts %d commit-ts %d (%s)",
 				t.StartTS, t.CommitTS, r.StartTS, r.CommitTS, r.Table.FullName())
 		}
-		if _, twice := in[string(r.Key)]; twice {
-			return set, cdcerr.Bug("transaction start-ts %d commit-ts %d holds key %X of %s twice",
+		given, before := p.given[string(r.Key)]
+		if before && (p.n == 0 || !given || r.Before != nil) {
+			return cdcerr.Bug("transaction start-ts %d commit-ts %d holds key %X of %s twice",
 				t.StartTS, t.CommitTS, r.Key, r.Table.FullName())
 		}
-		in[string(r.Key)] = struct{}{}
+		p.given[string(r.Key)] = r.After == nil
+		if before {
+			continue
+		}
 		hash.Reset()
 		_, _ = hash.Write(r.Key)
-		set.n++
-		set.sum += hash.Sum64()
+		p.keys.n++
+		p.keys.sum += hash.Sum64()
 	}
-	return set, nil
+	return nil
 }

@@ -84,3 +84,35 @@ func TestTransactionsAreWhole(t *testing.T) {
 	broken(t, v.Txn(txn(insert(a, 12, 1, "x"), insert(a, 12, 1, "y"))), "twice")
 	broken(t, v.Txn(&event.Txn{StartTS: 1, CommitTS: 20}), "no rows")
 }
+
+// pieceOf is one piece of the transaction of its rows.
+func pieceOf(n int, more bool, rows ...*event.Row) *event.Txn {
+	t := txn(rows...)
+	t.Piece, t.More = n, more
+	return t
+}
+
+func TestPiecesMakeATransaction(t *testing.T) {
+	a, v := tableOf(7, "t"), verify.NewTransaction()
+	take := func(all ...*event.Txn) {
+		t.Helper()
+		for _, one := range all {
+			if err := v.Txn(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first, last := pieceOf(1, true, insert(a, 10, 1, "x"), remove(a, 10, 2, "x")), pieceOf(2, false, insert(a, 10, 2, "y"))
+	take(first, last, first, last)
+	take(first, first, last) // it broke off, and began anew
+	take(txn(insert(a, 10, 1, "x"), insert(a, 10, 2, "y")))
+	broken(t, v.Txn(last), "without the one before")
+	take(first)
+	broken(t, v.Txn(pieceOf(3, false, insert(a, 10, 3, "x"))), "without the one before")
+	broken(t, v.Txn(txn(insert(a, 12, 1, "x"))), "after its piece 1, which was not the last")
+	take(first)
+	broken(t, v.Txn(pieceOf(2, false, insert(a, 10, 1, "x"))), "twice")
+	take(first)
+	broken(t, v.Txn(pieceOf(2, false, insert(a, 10, 4, "x"))), "torn")
+	broken(t, v.Txn(txn(remove(a, 13, 1, "x"), insert(a, 13, 1, "y"))), "twice")
+}
