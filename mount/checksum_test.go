@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 )
 
@@ -104,7 +105,7 @@ func TestChecksumOverColumnsAcrossSchemas(t *testing.T) {
 // any of its bytes, nor of any byte of its handle, does.
 func TestEveryDamagedByteOfARecordedChecksummedRowShows(t *testing.T) {
 	rows, flips := 0, 0
-	for _, name := range recordings(t) {
+	for _, name := range golden.Recordings(t) {
 		if !strings.HasSuffix(name, "08_txn") { // the only ones with checksums on
 			continue
 		}

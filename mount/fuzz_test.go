@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 )
 
@@ -14,7 +15,7 @@ import (
 func seeds(f *testing.F, use func(table int, raw *event.RawKV)) []*event.Table {
 	f.Helper()
 	var tables []*event.Table
-	for _, name := range recordings(f) {
+	for _, name := range golden.Recordings(f) {
 		if strings.Contains(name, "/workloads/") || strings.Contains(name, "/kafka/") || !strings.ContainsAny(filepath.Base(name)[:1], "0o") {
 			continue // the first recordings have every type, key and format
 		}

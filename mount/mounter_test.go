@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 )
 
@@ -32,8 +33,8 @@ type verdict struct {
 // back as the value that it was printed from.
 func TestRecordings(t *testing.T) {
 	judged, cells := 0, 0
-	for _, name := range recordings(t) {
-		t.Run(strings.ReplaceAll(strings.TrimPrefix(name, "../testdata/golden/"), "/", "_"), func(t *testing.T) {
+	for _, name := range golden.Recordings(t) {
+		t.Run(strings.ReplaceAll(golden.Name(t, name), "/", "_"), func(t *testing.T) {
 			v := &verdict{t: t, sampled: strings.Contains(name, "/workloads/"), history: loadHistory(t, name)}
 			m := mount.New()
 			eachRow(t, name, func(raw *event.RawKV, table *event.Table) {
@@ -150,7 +151,7 @@ func loadHistory(t *testing.T, name string) map[snapshot][]map[string]any {
 		return nil // some have rows at the end only
 	}
 	at := snapshot{}
-	lines(t, name+".history.jsonl.gz", func(b []byte) {
+	golden.Lines(t, name+".history.jsonl.gz", func(b []byte) {
 		var l struct {
 			Kind, DB, Table string
 			CommitTS        uint64 `json:"commit_ts"`

@@ -1,92 +1,34 @@
 package mount_test
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
-	"encoding/hex"
-	"encoding/json"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// recordings are all recorded streams: those of single features, those that
-// went to Kafka as well, and the larger ones.
-func recordings(t testing.TB) []string {
-	t.Helper()
-	var out []string
-	for _, pattern := range []string{"*.meta.jsonl.gz", "kafka/*/*.meta.jsonl.gz", "workloads/*.meta.jsonl.gz"} {
-		files, err := filepath.Glob("../testdata/golden/" + pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, files, err)
-		}
-		for _, f := range files {
-			out = append(out, strings.TrimSuffix(f, ".meta.jsonl.gz"))
-		}
-	}
-	return out
-}
-
-// lines calls fn with each line of a file, which may be compressed.
-func lines(t testing.TB, path string, fn func([]byte)) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	scan := bufio.NewScanner(in)
-	scan.Buffer(nil, 1<<28)
-	for scan.Scan() {
-		fn(scan.Bytes())
-	}
-	if err := scan.Err(); err != nil {
-		t.Fatal(path, err)
-	}
-}
-
-type line struct {
-	Type, Op        string
-	Key, Value, Old string
-	StartTS         uint64 `json:"start_ts"`
-	CommitTS        uint64 `json:"commit_ts"`
-}
-
 // changes are a recording's committed changes in commit order, each once.
 func changes(t testing.TB, name string) []event.RawKV {
 	t.Helper()
 	type id struct {
 		key             string
-		startTS, commit uint64
+		startTS, commit tso.TS
 	}
-	prewrites := map[id]line{}
-	var commits []line
-	lines(t, name+".jsonl.gz", func(b []byte) {
-		var l line
-		if err := json.Unmarshal(b, &l); err != nil {
-			t.Fatal(err)
-		}
+	prewrites := map[id]golden.Line{}
+	var commits []golden.Line
+	golden.Stream(t, name, func(l golden.Line) {
 		switch l.Type {
 		case "PREWRITE":
-			prewrites[id{l.Key, l.StartTS, 0}] = l
+			prewrites[id{string(l.Key), l.StartTS, 0}] = l
 		case "COMMIT", "COMMITTED":
 			commits = append(commits, l)
 		}
@@ -95,20 +37,20 @@ func changes(t testing.TB, name string) []event.RawKV {
 	var out []event.RawKV
 	for _, l := range commits {
 		if l.Type == "COMMIT" {
-			p, ok := prewrites[id{l.Key, l.StartTS, 0}]
+			p, ok := prewrites[id{string(l.Key), l.StartTS, 0}]
 			if !ok {
 				continue // a copy of it came as COMMITTED
 			}
 			p.CommitTS = l.CommitTS
 			l = p
 		}
-		if seen[id{l.Key, l.StartTS, l.CommitTS}] {
+		if seen[id{string(l.Key), l.StartTS, l.CommitTS}] {
 			continue
 		}
-		seen[id{l.Key, l.StartTS, l.CommitTS}] = true
+		seen[id{string(l.Key), l.StartTS, l.CommitTS}] = true
 		raw := event.RawKV{
-			Op: event.Put, StartTS: tso.TS(l.StartTS), CommitTS: tso.TS(l.CommitTS),
-			Key: fromHex(t, l.Key), Value: fromHex(t, l.Value), Old: fromHex(t, l.Old),
+			Op: event.Put, StartTS: l.StartTS, CommitTS: l.CommitTS,
+			Key: l.Key, Value: l.Value, Old: l.Old,
 		}
 		if l.Op == "DELETE" {
 			raw.Op = event.Delete
@@ -119,15 +61,6 @@ func changes(t testing.TB, name string) []event.RawKV {
 		return cmp.Or(cmp.Compare(a.CommitTS, b.CommitTS), cmp.Compare(a.StartTS, b.StartTS), bytes.Compare(a.Key, b.Key))
 	})
 	return out
-}
-
-func fromHex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // metadata follows the m keys: at every moment it holds what TiDB's own writers
@@ -147,17 +80,8 @@ func loadMetadata(t testing.TB, name string) *metadata {
 		t: t, dbs: map[int64]*schema.DBInfo{}, infos: map[int64]*schema.TableInfo{},
 		tables: map[int64]*event.Table{}, owner: map[int64]int64{}, database: map[int64]int64{},
 	}
-	first := true
-	lines(t, name+".meta.jsonl.gz", func(b []byte) {
-		if first {
-			first = false
-			return
-		}
-		var kv struct{ Key, Value string }
-		if err := json.Unmarshal(b, &kv); err != nil {
-			t.Fatal(err)
-		}
-		m.put(&event.RawKV{Op: event.Put, Key: fromHex(t, kv.Key), Value: fromHex(t, kv.Value)})
+	golden.Meta(t, name, func(key, value []byte) {
+		m.put(&event.RawKV{Op: event.Put, Key: key, Value: value})
 	})
 	return m
 }

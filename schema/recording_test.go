@@ -1,20 +1,16 @@
 package schema_test
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/tso"
@@ -39,66 +35,26 @@ type change struct {
 	row   *schema.JobRow    // nil: a key of the schema
 }
 
-// hexBytes is a field in hexadecimal.
-type hexBytes []byte
-
-func (h *hexBytes) UnmarshalText(b []byte) (err error) {
-	*h, err = hex.DecodeString(string(b))
-	return err
-}
-
-// streamLine is one line of NAME.jsonl.gz.
-type streamLine struct {
-	Type     string
-	TS       tso.TS
-	Op       string
-	Key      hexBytes
-	Value    hexBytes
-	Old      hexBytes
-	StartTS  tso.TS `json:"start_ts"`
-	CommitTS tso.TS `json:"commit_ts"`
-}
-
-// recordings are the streams under testdata/golden, by name.
-func recordings(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	for _, pattern := range []string{"*", "kafka/*/*", "workloads/*"} {
-		files, err := filepath.Glob("../testdata/golden/" + pattern + ".meta.jsonl.gz")
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, err)
-		}
-		for _, f := range files {
-			out = append(out, strings.TrimSuffix(f, ".meta.jsonl.gz"))
-		}
-	}
-	return out
-}
-
 func loadRecording(t *testing.T, path string) *recording {
 	t.Helper()
-	rec := &recording{name: strings.TrimPrefix(path, "../testdata/golden/")}
-	eachLine(t, path+".meta.jsonl.gz", func(line []byte) {
-		var kv struct{ Key, Value hexBytes }
-		mustJSON(t, line, &kv)
-		if len(kv.Key) > 0 {
-			if wanted(kv.Key) {
-				rec.meta = append(rec.meta, read(t, &event.RawKV{Op: event.Put, Key: kv.Key, Value: kv.Value}))
-			}
+	rec := &recording{name: golden.Name(t, path)}
+	golden.Meta(t, path, func(key, value []byte) {
+		if wanted(key) {
+			rec.meta = append(rec.meta, read(t, &event.RawKV{Op: event.Put, Key: key, Value: value}))
 		}
 	})
 	type id struct {
 		key   string
 		start tso.TS
 	}
-	prewrites, got := map[id]streamLine{}, map[id]bool{}
-	var commits []streamLine
+	prewrites, got := map[id]golden.Line{}, map[id]bool{}
+	var commits []golden.Line
 	var all []event.RawKV
-	eachLine(t, path+".jsonl.gz", func(line []byte) {
+	golden.Lines(t, path+".jsonl.gz", func(line []byte) {
 		if !interesting(line) {
 			return
 		}
-		var l streamLine
+		var l golden.Line
 		mustJSON(t, line, &l)
 		k := id{string(l.Key), l.StartTS}
 		switch l.Type {
@@ -313,25 +269,4 @@ func shape(t *event.Table) string {
 		fmt.Fprintf(&b, " %s=%d", p.Name, p.ID)
 	}
 	return b.String()
-}
-
-func eachLine(t *testing.T, path string, fn func([]byte)) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<28)
-	for lines.Scan() {
-		fn(lines.Bytes())
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
 }

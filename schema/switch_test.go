@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -121,7 +122,7 @@ func (r *replay) resolve(t *testing.T, ts tso.TS, history metaHistory) {
 func doneJobs(t *testing.T, path string) map[int64]tso.TS {
 	t.Helper()
 	out := map[int64]tso.TS{}
-	eachLine(t, path+".ddl.jsonl.gz", func(line []byte) {
+	golden.Lines(t, path+".ddl.jsonl.gz", func(line []byte) {
 		var l struct {
 			CommitTS tso.TS `json:"commit_ts"`
 			Table    string
@@ -142,7 +143,7 @@ func doneJobs(t *testing.T, path string) map[int64]tso.TS {
 // schema falls where the m keys changed for writers; and what the store holds
 // in the end is what the m keys hold.
 func TestRecordings(t *testing.T) {
-	for _, path := range recordings(t) {
+	for _, path := range golden.Recordings(t) {
 		t.Run(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			r := run(t, path, false)

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/schema"
 )
 
@@ -16,8 +17,8 @@ func TestEveryRecordedTableLoads(t *testing.T) {
 	db := &schema.DBInfo{ID: 1, Name: schema.Name{O: "d", L: "d"}}
 	for _, file := range files {
 		tables := 0
-		eachLine(t, file, func(line []byte) {
-			var kv struct{ Key, Value hexBytes }
+		golden.Lines(t, file, func(line []byte) {
+			var kv struct{ Key, Value golden.Hex }
 			mustJSON(t, line, &kv)
 			if k, ok := schema.ParseMetaKey(kv.Key); !ok || k.TableID == 0 {
 				return

@@ -1,17 +1,15 @@
 package schemafeed_test
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/tso"
@@ -22,33 +20,22 @@ import (
 // doneJobs are the jobs that changed something, by the ts of their done row.
 func doneJobs(t *testing.T, path string) map[int64]tso.TS {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[int64]tso.TS{}
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<28)
-	for lines.Scan() {
+	golden.Lines(t, path, func(line []byte) {
 		var l struct {
 			CommitTS tso.TS `json:"commit_ts"`
 			Table    string
 			NewJob   *schema.Job `json:"new_job"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+		if err := json.Unmarshal(line, &l); err != nil {
 			t.Fatal(err)
 		}
 		if j := l.NewJob; l.Table == "tidb_ddl_job" && j != nil && j.State == schema.StateDone && j.Binlog.SchemaVersion != 0 {
 			out[j.ID] = l.CommitTS
 		}
-	}
-	if lines.Err() != nil || len(out) == 0 {
-		t.Fatal(path, lines.Err())
+	})
+	if len(out) == 0 {
+		t.Fatal(path, ": no job is done")
 	}
 	return out
 }

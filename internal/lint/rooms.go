@@ -49,6 +49,7 @@ var rooms = []Room{
 	// For tests.
 	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
+	{"internal/golden", Kit, "how tests read the recordings", wordsAnd()},
 	{"internal/script", Kit, "stories in testdata: what is done to a machine, and what it decided", nil},
 	{"internal/mariadb", Kit, "the MariaDB server that tests write to", wordsAnd()},
 }

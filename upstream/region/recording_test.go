@@ -1,97 +1,27 @@
 package region
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
-	"encoding/hex"
-	"encoding/json"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// line is one line of a recorded change stream.
-type line struct {
-	Type     string `json:"type"`
-	Op       string `json:"op"`
-	Key      string `json:"key"`
-	Value    string `json:"value"`
-	Old      string `json:"old"`
-	StartTS  uint64 `json:"start_ts"`
-	CommitTS uint64 `json:"commit_ts"`
-	TS       uint64 `json:"ts"`
-	Region   uint64 `json:"region"`
-}
-
-func (l *line) entry(tb testing.TB) Entry {
-	e := Entry{Type: entryTypes[strings.ToLower(l.Type)], StartTS: tso.TS(l.StartTS), CommitTS: tso.TS(l.CommitTS)}
+// entryOf is a line as a store would send it.
+func entryOf(l golden.Line) Entry {
+	e := Entry{Type: entryTypes[strings.ToLower(l.Type)], StartTS: l.StartTS, CommitTS: l.CommitTS, Key: l.Key, Value: l.Value, Old: l.Old}
 	switch l.Op {
 	case "PUT":
 		e.Op = OpPut
 	case "DELETE":
 		e.Op = OpDelete
 	}
-	for _, f := range []struct {
-		dst *[]byte
-		hex string
-	}{{&e.Key, l.Key}, {&e.Value, l.Value}, {&e.Old, l.Old}} {
-		b, err := hex.DecodeString(f.hex)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		*f.dst = b
-	}
 	return e
-}
-
-func readRecording(tb testing.TB, path string, fn func(*line)) {
-	f, err := os.Open(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	sc := bufio.NewScanner(z)
-	sc.Buffer(nil, 64<<20)
-	for sc.Scan() {
-		var l line
-		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
-			tb.Fatalf("%s: %v", path, err)
-		}
-		fn(&l)
-	}
-	if err := sc.Err(); err != nil {
-		tb.Fatalf("%s: %v", path, err)
-	}
-}
-
-// recordings are the change streams under testdata/golden.
-func recordings(tb testing.TB) []string {
-	var out []string
-	root := filepath.Join("..", "..", "testdata", "golden")
-	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		name, ok := strings.CutSuffix(path, ".jsonl.gz")
-		if ok && !strings.Contains(filepath.Base(name), ".") && filepath.Base(filepath.Dir(filepath.Dir(path))) != "peer" {
-			if _, err := os.Stat(name + ".meta.jsonl.gz"); err == nil {
-				out = append(out, path)
-			}
-		}
-		return err
-	})
-	if err != nil || len(out) == 0 {
-		tb.Fatalf("no recordings under %s: %v", root, err)
-	}
-	return out
 }
 
 // change names one committed change.
@@ -153,8 +83,8 @@ func (o *oracle) changes(t *testing.T) map[change]event.RawKV {
 // TestRecordings runs every recorded stream through one Tracker a region, as the
 // recorder held them, and wants exactly the changes that hindsight finds.
 func TestRecordings(t *testing.T) {
-	for _, path := range recordings(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl.gz"), func(t *testing.T) {
+	for _, path := range golden.Recordings(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
 			if strings.Contains(path, "bigtxn") || testing.Short() && strings.Contains(path, "workloads") {
 				t.Skip("large; the test of package upstream has it")
 			}
@@ -208,10 +138,10 @@ func replay(t *testing.T, path string) (map[change]event.RawKV, *oracle) {
 			got[k] = row
 		}
 	}
-	readRecording(t, path, func(l *line) {
+	golden.Stream(t, path, func(l golden.Line) {
 		switch l.Type {
 		case "START":
-			o.start = tso.TS(l.TS)
+			o.start = l.TS
 		case "PREWRITE", "COMMIT", "ROLLBACK", "COMMITTED", "INITIALIZED", "UNKNOWN", "ERROR":
 			if live[l.Region] == nil {
 				live[l.Region] = New(Config{Span: span.Span{}, StartTS: o.start})
@@ -225,7 +155,7 @@ func replay(t *testing.T, path string) (map[change]event.RawKV, *oracle) {
 				tr.Tick(tr.now + backoffMax)
 				settle(l.Region)
 			} else {
-				buf[0] = l.entry(t)
+				buf[0] = entryOf(l)
 				o.take(buf[0])
 				tr.StepRows(sources[l.Region], buf[:])
 			}

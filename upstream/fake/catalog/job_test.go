@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 )
@@ -35,7 +36,7 @@ func TestRecordings(t *testing.T) {
 	}
 	verdicts := verdicts{}
 	forms, rows := &formTally{count: map[string]int{}, seen: map[string]bool{}}, &rowTally{}
-	for _, path := range recordings(t) {
+	for _, path := range golden.Recordings(t) {
 		r := readRecording(t, path)
 		forms.comesBack(t, r)
 		rows.writtenSo(t, r, sorted)

@@ -1,19 +1,17 @@
 package catalog
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-cdc/sluice/internal/golden"
 )
 
 // The tables of DDL jobs, and what their rows are called in a commit.
@@ -43,51 +41,12 @@ type recorded struct {
 	rows    []rowWrite
 }
 
-func recordings(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	for _, pattern := range []string{"*", "kafka/*/*", "workloads/*"} {
-		files, err := filepath.Glob(filepath.Join("../../../testdata/golden", pattern+".ddl.jsonl.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			out = append(out, strings.TrimSuffix(f, ".ddl.jsonl.gz"))
-		}
-	}
-	if len(out) < 40 {
-		t.Fatalf("%d recordings found", len(out))
-	}
-	return out
-}
-
-func eachLine(t *testing.T, path string, fn func(text []byte)) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewScanner(z)
-	in.Buffer(make([]byte, 1<<20), 1<<30)
-	for in.Scan() {
-		fn(in.Bytes())
-	}
-	if err := in.Err(); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-}
-
 // readRecording reads what a recording has of metadata and DDL jobs.
 func readRecording(t *testing.T, path string) *recorded {
 	t.Helper()
-	r := &recorded{name: strings.TrimPrefix(path, "../../../testdata/golden/"), base: map[string][]byte{}}
+	r := &recorded{name: golden.Name(t, path), base: map[string][]byte{}}
 	first := true
-	eachLine(t, path+".meta.jsonl.gz", func(text []byte) {
+	golden.Lines(t, path+".meta.jsonl.gz", func(text []byte) {
 		if first {
 			first = false
 			return
@@ -100,7 +59,7 @@ func readRecording(t *testing.T, path string) *recorded {
 	})
 	s := &streamReader{t: t, r: r, prewrites: map[string]string{}, txns: map[txn]map[string][]byte{}}
 	rows := newRowReader(t)
-	eachLine(t, path+".jsonl.gz", func(text []byte) {
+	golden.Lines(t, path+".jsonl.gz", func(text []byte) {
 		s.line(text)
 		rows.line(text)
 	})

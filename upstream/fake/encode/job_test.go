@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/span"
@@ -16,12 +17,11 @@ import (
 // Every job row that a TiDB wrote is what Job and FinishedJob write, and every
 // metadata key is what HashKey and StringKey make.
 func TestRecordedJobsAndMetadataComeBackToTheByte(t *testing.T) {
-	golden := filepath.Join("..", "..", "..", "testdata", "golden")
 	jobs, finished, meta := 0, 0, 0
 	for _, name := range []string{"01_types_int", "12_ddl_table", "13_ddl_column", "18_batch_create"} {
 		s := shapes{databases: map[int64]*schema.DBInfo{}, versions: map[int64][]version{}}
 		var rows []change
-		err := replay(filepath.Join(golden, name+".jsonl.gz"), func(c change) error {
+		replay(t, filepath.Join(golden.Dir(t), name), func(c change) error {
 			id, _, ok := mount.ParseRecordKey(c.key)
 			if ok && len(c.value) > 0 && (id == mount.JobTableID || id == mount.HistoryTableID) {
 				rows = append(rows, c)
@@ -34,9 +34,6 @@ func TestRecordedJobsAndMetadataComeBackToTheByte(t *testing.T) {
 			}
 			return s.learn(c)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, c := range rows {
 			id, _, _ := mount.ParseRecordKey(c.key)
 			v, ok := s.at(id, c.commitTS)

@@ -1,93 +1,13 @@
 package encode_test
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/tso"
 )
-
-// hexBytes is a JSON string of hexadecimal digits.
-type hexBytes []byte
-
-func (h *hexBytes) UnmarshalJSON(b []byte) error {
-	if len(b) < 2 || b[0] != '"' {
-		return fmt.Errorf("%s is no string", b)
-	}
-	*h = make([]byte, (len(b)-2)/2)
-	_, err := hex.Decode(*h, b[1:len(b)-1])
-	return err
-}
-
-// line is a line of a recording's stream, or of its metadata.
-type line struct {
-	Type     string   `json:"type"`
-	Op       string   `json:"op"`
-	Key      hexBytes `json:"key"`
-	Value    hexBytes `json:"value"`
-	Old      hexBytes `json:"old"`
-	StartTS  tso.TS   `json:"start_ts"`
-	CommitTS tso.TS   `json:"commit_ts"`
-}
-
-// recordings are the streams that ship with the project, by path.
-func recordings(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	golden := filepath.Join("..", "..", "..", "testdata", "golden")
-	for _, pattern := range []string{"*", filepath.Join("kafka", "*", "*"), filepath.Join("workloads", "*")} {
-		paths, err := filepath.Glob(filepath.Join(golden, pattern+".meta.jsonl.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range paths {
-			out = append(out, strings.Replace(p, ".meta.jsonl.gz", ".jsonl.gz", 1))
-		}
-	}
-	if len(out) < 44 {
-		t.Fatalf("%d recordings", len(out))
-	}
-	return out
-}
-
-func readLines(path string, use func(line) error) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	zr, err := gzip.NewReader(f)
-	if err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(zr, 1<<20)
-	for n := 1; ; n++ {
-		text, err := r.ReadBytes('\n')
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-		if err := use(l); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-}
 
 // change is a committed write of one key; Old is what stood there before.
 type change struct {
@@ -98,22 +18,20 @@ type change struct {
 
 // replay hands out all of a recording's committed changes: the snapshot's
 // metadata first, then the stream's, each when its commit comes.
-func replay(path string, use func(change) error) error {
-	err := readLines(strings.Replace(path, ".jsonl.gz", ".meta.jsonl.gz", 1), func(l line) error {
-		if l.Key == nil {
-			return nil // the head
+func replay(t *testing.T, recording string, use func(change) error) {
+	t.Helper()
+	must := func(c change) {
+		if err := use(c); err != nil {
+			t.Fatalf("%s: key %X at %d: %v", recording, c.key, c.commitTS, err)
 		}
-		return use(change{key: l.Key, value: l.Value})
-	})
-	if err != nil {
-		return err
 	}
+	golden.Meta(t, recording, func(key, value []byte) { must(change{key: key, value: value}) })
 	type id struct {
 		key   string
 		start tso.TS
 	}
-	open := map[id]line{}
-	return readLines(path, func(l line) error {
+	open := map[id]golden.Line{}
+	golden.Stream(t, recording, func(l golden.Line) {
 		at := id{string(l.Key), l.StartTS}
 		switch l.Type {
 		case "PREWRITE":
@@ -123,14 +41,13 @@ func replay(path string, use func(change) error) error {
 		case "COMMIT":
 			w, ok := open[at]
 			if !ok {
-				return nil // its prewrite is still to come, or comes as COMMITTED
+				return // its prewrite is still to come, or comes as COMMITTED
 			}
 			delete(open, at)
-			return use(change{commitTS: l.CommitTS, key: w.Key, value: w.Value, old: w.Old})
+			must(change{commitTS: l.CommitTS, key: w.Key, value: w.Value, old: w.Old})
 		case "COMMITTED":
-			return use(change{commitTS: l.CommitTS, key: l.Key, value: l.Value, old: l.Old})
+			must(change{commitTS: l.CommitTS, key: l.Key, value: l.Value, old: l.Old})
 		}
-		return nil
 	})
 }
 
