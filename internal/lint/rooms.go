@@ -17,6 +17,7 @@ var rooms = []Room{
 	{"event", Pure, "what flows: raw changes, rows, transactions, DDL, tables and values", []string{"cdcerr", "tso"}},
 	{"capture", Pure, "the members of a cluster", nil},
 	{"cdcerr", Pure, "error codes with meaning, class and remedy", nil},
+	{"strict", Pure, "TOML and JSON read into structs, with every unknown key refused and the nearest named", nil},
 
 	// The data's path.
 	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, locks left behind, the hold on GC", wordsAnd("upstream/lock", "upstream/region")},
@@ -79,6 +80,7 @@ var doors = []Door{
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
+	{"github.com/pelletier/go-toml/v2", []string{"strict"}, "reads TOML and knows where in the text a key stands"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
 	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 }

@@ -1,0 +1,111 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// JSON reads one JSON value into a struct by its json tags. Keys count to the
+// letter, and nothing may follow the value.
+func JSON(text []byte, into any) error {
+	var tree any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
+		return fmt.Errorf("not JSON: %w", placed(err, text))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("not one JSON value: something follows it at byte %d", dec.InputOffset())
+	}
+	w := walk{root: reflect.TypeOf(into)}
+	w.visit(tree, w.root, nil)
+	if len(w.unknown) > 0 {
+		return &Error{Keys: w.unknown}
+	}
+	err := json.Unmarshal(text, into)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return fmt.Errorf("key %q: a %s is not %s", kind.Field, kind.Value, wanted(kind.Type))
+	}
+	return err
+}
+
+// wanted is a Go type in words of JSON.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	}
+	return "an object"
+}
+
+// placed adds line and column to a syntax error.
+func placed(err error, text []byte) error {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return errors.New("it ends too early")
+		}
+		return err
+	}
+	before := text[:min(int(syntax.Offset), len(text))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
+	return fmt.Errorf("line %d, column %d: %w", line, column, err)
+}
+
+// walk looks for keys that a type does not have.
+type walk struct {
+	root    reflect.Type
+	unknown []Unknown
+}
+
+func (w *walk) visit(tree any, t reflect.Type, path []string) {
+	switch node := tree.(type) {
+	case []any:
+		if elem, ok := within(t); ok {
+			for _, n := range node {
+				w.visit(n, elem, path)
+			}
+		}
+	case map[string]any:
+		names := make([]string, 0, len(node))
+		for name := range node {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		have, ok := fields(t, "json")
+		if !ok {
+			if elem, ok := within(t); ok {
+				for _, name := range names {
+					w.visit(node[name], elem, append(path[:len(path):len(path)], name))
+				}
+			}
+			return
+		}
+		for _, name := range names {
+			below := append(path[:len(path):len(path)], name)
+			if inner, ok := have[name]; ok {
+				w.visit(node[name], inner, below)
+				continue
+			}
+			w.unknown = append(w.unknown, Unknown{Path: strings.Join(below, "."), Nearest: meant(w.root, below, "json")})
+		}
+	}
+}
