@@ -11,6 +11,9 @@
 // downstream is a database in this process by default, so that nothing has to be
 // installed; it keeps what it was given until the command ends.
 //
+// With --workload the upstream is a fake cluster that lives: writers, DDL and
+// faults, and every row that arrives is held against what its writer meant.
+//
 // With --pd the upstream is a TiDB that runs: its wanted tables are copied as of
 // now and then followed, until the command is told to end, without a verdict.
 //

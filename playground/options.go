@@ -4,11 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/upstream"
+	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 )
 
 // defaultRecording is what the demo replays: nine seconds of three connections
@@ -18,6 +21,7 @@ const defaultRecording = "testdata/golden/workloads/onlinemodify.jsonl.gz"
 // Options are the command line.
 type Options struct {
 	Recordings   []string // files or directories
+	Workload     Workload // what to run on a live cluster instead
 	PD           []string // a running cluster to follow instead
 	TLS          upstream.TLS
 	Filter       []string // which of its tables; all of them where there is none
@@ -26,6 +30,15 @@ type Options struct {
 	Speed        float64  // 1 = as it was recorded, 0 = as fast as it is read
 	DropExisting bool
 	Port         int // of the embedded database, 0 for a free one
+}
+
+// Workload is what happens on a live cluster.
+type Workload struct {
+	Kind     string // empty: there is none
+	Rate     int    // transactions a second
+	Duration time.Duration
+	Seed     uint64 // 0 draws one
+	Storm    bool   // faults befall the cluster meanwhile
 }
 
 // repeated collects the values of a flag that may be given more than once.
@@ -43,8 +56,8 @@ const embeddedLimits = `The database in this process is for a first look, and so
 beyond it: its tables are not partitioned, it has no fractions of a TIME, no zero
 dates, no primary keys on prefixes and no renames from one database to another;
 it prints JSON's 1.0 as 1 and rounds JSON's large numbers, gives old rows another
-default for an ENUM that is added, and breaks the connection at a MODIFY COLUMN
-to TIMESTAMP. A MariaDB, MySQL or TiDB can do more: give its --sink-uri.
+default for an ENUM that is added, breaks the connection at a MODIFY COLUMN to
+TIMESTAMP, and refuses some of what --workload ddl does. A MariaDB, MySQL or TiDB can do more: give its --sink-uri.
 `
 
 // ParseOptions reads the arguments after the command's name. What is wrong with
@@ -56,6 +69,11 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	f.SetOutput(stderr)
 	f.Usage = func() { usage(f, stderr) }
 	f.Var(repeated{&o.Recordings}, "recording", "recording to replay: `FILE_OR_DIR`; a directory stands for every recording directly in it; may be repeated (default "+defaultRecording+")")
+	f.StringVar(&o.Workload.Kind, "workload", "", "run a workload on a live cluster instead of a recording: `KIND` is "+strings.Join(workload.Kinds(), ", "))
+	f.IntVar(&o.Workload.Rate, "rate", 0, "with --workload: `N` transactions a second (default 200)")
+	f.DurationVar(&o.Workload.Duration, "duration", 0, "with --workload: for how long, such as 30s (default 10s)")
+	f.Uint64Var(&o.Workload.Seed, "seed", 0, "with --workload: `N` decides what happens (default: another one each time)")
+	f.BoolVar(&o.Workload.Storm, "storm", false, "with --workload: regions, stores and PD fail in every way that TiKV allows meanwhile")
 	f.Func("pd", "follow a running TiDB from now on, until Ctrl-C, instead of a recording: `ENDPOINTS` of its PD, comma between", func(v string) error {
 		o.PD = strings.Split(v, ",")
 		return nil
@@ -89,12 +107,13 @@ func usage(f *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, `Replays what a real TiDB did through Sluice into a database, and compares.
 
   playground [flags]
+  playground --workload KIND [flags]    runs a workload on a live cluster instead, and compares
   playground --pd ENDPOINTS [flags]     follows a running TiDB; nothing to compare with
 
 `)
 	f.PrintDefaults()
 	fmt.Fprint(w, `
-One line a recording goes to stdout:
+One line a recording, or for the workload, goes to stdout:
   NAME rows=equal|differ(n) end=equal|differ(n)|listed(n) seconds
 `+embeddedLimits+`
 In a database of yours the playground drops and makes the databases that a run
@@ -111,6 +130,9 @@ func (o *Options) complete(rest []string, speed string) error {
 		return cdcerr.InvalidArgument.New("argument %q: recordings are given with --recording", rest[0])
 	}
 	if err := o.oneUpstream(speed); err != nil {
+		return err
+	}
+	if err := o.live(speed); err != nil {
 		return err
 	}
 	if len(o.Recordings) == 0 {
@@ -146,6 +168,31 @@ func (o *Options) oneUpstream(speed string) error {
 	}
 	if len(o.Recordings) > 0 || o.Verify || speed != "" {
 		return cdcerr.InvalidArgument.New("--recording, --verify and --speed belong to a recording: leave them out, or leave --pd out")
+	}
+	return nil
+}
+
+// live completes what belongs to a workload, and refuses what does not.
+func (o *Options) live(speed string) error {
+	w := &o.Workload
+	bad := cdcerr.InvalidArgument.New
+	switch {
+	case w.Kind == "" && *w != Workload{}:
+		return bad("--rate, --duration, --seed and --storm belong to a workload: give a --workload")
+	case w.Kind == "":
+		return nil
+	case !slices.Contains(workload.Kinds(), w.Kind):
+		return bad("--workload %q: want one of %s", w.Kind, strings.Join(workload.Kinds(), ", "))
+	case len(o.Recordings) > 0 || len(o.PD) > 0 || speed != "":
+		return bad("--recording, --pd and --speed have no place beside --workload")
+	case w.Rate < 0 || w.Duration < 0:
+		return bad("--rate %d, --duration %v: below 0", w.Rate, w.Duration)
+	}
+	if w.Rate == 0 {
+		w.Rate = 200
+	}
+	if w.Duration == 0 {
+		w.Duration = 10 * time.Second
 	}
 	return nil
 }

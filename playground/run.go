@@ -44,7 +44,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // up until ctx ends.
 func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error) {
 	var recordings []recording
-	if len(o.PD) == 0 {
+	if len(o.PD) == 0 && o.Workload.Kind == "" {
 		var err error
 		if recordings, err = findRecordings(o.Recordings); err != nil {
 			return couldNotRun, err
@@ -73,10 +73,13 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 		if d, ok := p.target.(*database); ok {
 			d.own = o.SinkURI == ""
 		}
-		if len(o.PD) > 0 {
+		switch {
+		case len(o.PD) > 0:
 			err = p.follow(ctx)
 			status = allEqual
-		} else {
+		case o.Workload.Kind != "":
+			status = p.perform(ctx)
+		default:
 			status = p.replay(ctx, recordings)
 		}
 		return errors.Join(err, p.target.close(ctx))
@@ -103,13 +106,19 @@ func (p *player) replay(ctx context.Context, recordings []recording) int {
 		p.greet(recordings)
 	}
 	status := p.all(ctx, recordings)
-	if p.embedded != "" && status != allEqual && ctx.Err() == nil {
-		fmt.Fprintf(p.words, "\nNot all of this need be Sluice's doing. %s", embeddedLimits)
-	}
+	p.excuse(ctx, status)
 	if !p.options.Verify {
 		p.stay(ctx)
 	}
 	return status
+}
+
+// excuse tells the limits of the database in this process where they may have
+// been met.
+func (p *player) excuse(ctx context.Context, status int) {
+	if p.embedded != "" && status != allEqual && ctx.Err() == nil {
+		fmt.Fprintf(p.words, "\nNot all of this need be Sluice's doing. %s", embeddedLimits)
+	}
 }
 
 // all runs every recording; one that cannot run does not stop the next.

@@ -13,6 +13,7 @@ import (
 type tee struct {
 	sink.Sink
 	judge *verify.Judge
+	also  *meant // nil: nobody knows what was meant
 }
 
 // Write delivers, then tells.
@@ -22,6 +23,9 @@ func (t *tee) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
 	}
 	for i := range txns {
 		t.judge.Txn(&txns[i])
+		if t.also != nil {
+			t.also.txn(&txns[i])
+		}
 	}
 	return nil
 }

@@ -235,3 +235,10 @@ func (c *Cluster) Snapshot() mvcc.Snapshot {
 	defer c.mu.Unlock()
 	return c.store.Snapshot()
 }
+
+// Versions are the committed writes of a key, oldest first, for whoever judges.
+func (c *Cluster) Versions(key []byte) []mvcc.Version {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.store.Versions(key)
+}

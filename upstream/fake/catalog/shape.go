@@ -233,6 +233,20 @@ func (r *cellRule) of(row Row, zone *time.Location) (encode.Value, error) {
 	return r.origin, r.broken
 }
 
+// Stored is what Put stores in a row's value, by column id: with what is
+// converted, and without what is in the key alone.
+func (s *Shape) Stored(r Row) (map[int64]encode.Value, error) {
+	cells, err := s.row(r)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int64]encode.Value, len(cells))
+	for _, c := range cells {
+		out[c.Column.ID] = c.Value
+	}
+	return out, nil
+}
+
 // handle is the part of a row's key behind the table.
 func (s *Shape) handle(r Row, sort encode.Sorter) ([]byte, error) {
 	if s.Table.Handle.Kind == event.RowIDHandle {

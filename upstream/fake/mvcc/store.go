@@ -165,6 +165,14 @@ func (s *Store) Newest(key []byte) *Version {
 	return nil
 }
 
+// Versions are the committed writes of a key, oldest first. They must not be changed.
+func (s *Store) Versions(key []byte) []Version {
+	if e := s.entry(key); e != nil {
+		return e.versions
+	}
+	return nil
+}
+
 func (s *Store) entry(key []byte) *entry {
 	e, _ := s.keys.Get(&entry{key: key})
 	return e

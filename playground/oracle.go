@@ -1,0 +1,178 @@
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake"
+	"github.com/sluice-cdc/sluice/upstream/fake/mvcc"
+	"github.com/sluice-cdc/sluice/upstream/fake/workload"
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// readStore fills in what a live cluster holds at a ts: from its store itself,
+// not over the wire, by the schema that stands there.
+func readStore(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) error {
+	store := c.Snapshot()
+	into.EndTS = at
+	databases := map[int64]*schema.DBInfo{}
+	var failed error
+	each := func(start, end []byte, fn func(k schema.MetaKey, value []byte) error) {
+		store.Scan(start, end, mvcc.Read{At: at}, false, func(p mvcc.Pair) bool {
+			if p.Locked != nil {
+				failed = errors.Join(failed, fmt.Errorf("key %X is locked at %d", p.Key, at))
+			} else if k, ok := schema.ParseMetaKey(p.Key); ok {
+				failed = errors.Join(failed, fn(k, p.Value))
+			}
+			return failed == nil
+		})
+	}
+	start, end := schema.DatabasesRange()
+	each(start, end, func(k schema.MetaKey, value []byte) error {
+		db, err := schema.ParseDBInfo(value)
+		if err == nil && wanted.Schema(db.Name.O) {
+			databases[k.SchemaID] = db
+			into.Databases = append(into.Databases, db.Name.O)
+		}
+		return err
+	})
+	start, end = schema.AllTablesRange()
+	each(start, end, func(k schema.MetaKey, value []byte) error {
+		db := databases[k.SchemaID]
+		if db == nil || k.TableID == 0 {
+			return nil
+		}
+		info, err := schema.ParseTableInfo(value)
+		if err != nil {
+			return err
+		}
+		t, err := info.Table(db, time.UTC)
+		if err != nil {
+			return err
+		}
+		w, err := tableAt(store, t, at)
+		into.Tables = append(into.Tables, w)
+		return err
+	})
+	return failed
+}
+
+// tableAt is one table with its rows.
+func tableAt(store mvcc.Snapshot, t *event.Table, at tso.TS) (*verify.ExpectedTable, error) {
+	w := &verify.ExpectedTable{DB: t.Schema, Name: t.Name, Type: "BASE TABLE", ID: t.ID}
+	switch t.Kind {
+	case event.View:
+		w.Type = "VIEW"
+		return w, nil
+	case event.Sequence:
+		w.Type = "SEQUENCE"
+		return w, nil
+	}
+	for _, p := range t.Partitions {
+		if w.Partitions == nil {
+			w.Partitions = map[string]int64{}
+		}
+		w.Partitions[p.Name] = p.ID
+	}
+	for i := range t.Columns {
+		w.Columns = append(w.Columns, t.Columns[i].Name)
+	}
+	m := mount.New()
+	var failed error
+	for _, id := range t.PhysicalIDs() {
+		start := span.RecordPrefix(id)
+		end := append(start[:len(start)-1:len(start)-1], start[len(start)-1]+1)
+		store.Scan(start, end, mvcc.Read{At: at}, false, func(p mvcc.Pair) bool {
+			row, err := m.Row(&event.RawKV{Op: event.Put, StartTS: at.Prev(), CommitTS: at, Key: p.Key, Value: p.Value}, t)
+			if err != nil || p.Locked != nil {
+				failed = errors.Join(fmt.Errorf("%s, key %X, locked %v", t.FullName(), p.Key, p.Locked != nil), err)
+				return false
+			}
+			cells := make([]verify.Cell, len(t.Columns))
+			for i := range t.Columns {
+				cells[i] = cellAt(row, i)
+			}
+			w.Rows = append(w.Rows, cells)
+			return true
+		})
+	}
+	return w, failed
+}
+
+// cellAt is a cell of a row as it stands. Virtual columns are in no row: those
+// of the workloads all say id + 1.
+func cellAt(row *event.Row, i int) verify.Cell {
+	c := &row.Table.Columns[i]
+	if c.Generated != event.Virtual {
+		return verify.CellOf(row.After[i], c)
+	}
+	return verify.Text(fmt.Sprint(row.After[row.Table.Column("id")].Int() + 1))
+}
+
+// meant judges rows one by one by what the writers of a workload meant to
+// write: column by column, whatever version of the schema they knew.
+type meant struct {
+	server      *workload.Server
+	rows        int
+	cells       int
+	differences []verify.Difference
+}
+
+// differencesMax is how many of them are told.
+const differencesMax = 100
+
+// txn is told of a transaction that was delivered.
+func (m *meant) txn(t *event.Txn) {
+	for _, r := range t.Rows {
+		m.rows++
+		row, ok := m.server.Wrote(r.Key, r.StartTS)
+		if !ok {
+			m.differ(r, "", "a row that somebody wrote", "one that nobody did")
+			continue
+		}
+		if (row == nil) != (r.Kind() == event.DeleteRow) {
+			m.differ(r, "", fmt.Sprintf("deleted: %v", row == nil), r.Kind().String())
+			continue
+		}
+		for i := range r.After {
+			m.cell(r, &r.Table.Columns[i], r.After[i], row)
+		}
+	}
+}
+
+// cell compares one cell, where the writer knew its column.
+func (m *meant) cell(r *event.Row, c *event.Column, got event.Value, row workload.Row) {
+	want, known := row[c.ID]
+	if !known || want.Blind || got.IsMissing() {
+		return
+	}
+	m.cells++
+	cell := verify.CellOf(got, c)
+	same := cell.Kind != verify.NullCell && cell.Text == want.Text
+	if want.Null {
+		same = cell.Kind == verify.NullCell
+	}
+	if !same {
+		m.differ(r, c.Name, want.Text, cell.String())
+	}
+}
+
+func (m *meant) differ(r *event.Row, column, want, got string) {
+	m.differences = append(m.differences, verify.Difference{
+		TS: r.CommitTS, Table: r.Table.FullName(), Key: fmt.Sprintf("%X", r.Key), Column: column, Want: want, Got: got,
+	})
+}
+
+// tell adds what was found to a verdict.
+func (m *meant) tell(v *verify.Verdict) {
+	v.Differences += len(m.differences)
+	v.First = append(v.First, m.differences[:min(len(m.differences), differencesMax)]...)
+	v.Notes = append(v.Notes, fmt.Sprintf("%d rows judged by what their writers meant, %d cells", m.rows, m.cells))
+}

@@ -1,0 +1,170 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
+)
+
+// RowsDB is the database of the rows workload.
+const RowsDB = "kinds"
+
+// kindsOfTables are tables of every kind of key, and together of every type of
+// column that a MariaDB has too.
+func kindsOfTables() []string {
+	return []string{
+		"CREATE TABLE ints (id bigint NOT NULL PRIMARY KEY, t tinyint, s smallint unsigned NOT NULL, m mediumint, i int unsigned, b bigint, y year, u tinyint unsigned DEFAULT 7)",
+		"CREATE TABLE strings (id varchar(40) COLLATE utf8mb4_bin NOT NULL, c char(10), v varchar(100) NOT NULL, t text, vb varbinary(50), b binary(8), bl blob, g varchar(30) COLLATE utf8mb4_general_ci, PRIMARY KEY (id) CLUSTERED)",
+		"CREATE TABLE numbers (a int NOT NULL, b varchar(10) COLLATE utf8mb4_bin NOT NULL, d decimal(20,6), n decimal(65,30), f float, g double NOT NULL, bits bit(12), PRIMARY KEY (a, b) CLUSTERED)",
+		"CREATE TABLE times (id bigint unsigned NOT NULL PRIMARY KEY, d date, dt datetime, dt6 datetime(6), ts timestamp NULL, ti time NOT NULL)",
+		"CREATE TABLE others (id int NOT NULL, e enum('red','green','blue'), s set('a','b','c','d'), j json, n int GENERATED ALWAYS AS (id + 1) VIRTUAL, UNIQUE KEY (id), KEY (e))",
+		"CREATE TABLE parts (id int NOT NULL PRIMARY KEY, v varchar(20), w int) PARTITION BY HASH (id) PARTITIONS 4",
+	}
+}
+
+// rows inserts, updates and deletes rows of tables of every kind.
+type rows struct {
+	cfg Config
+}
+
+func (g *rows) databases() []string { return []string{RowsDB} }
+
+func (g *rows) streams() int { return 0 }
+
+func (g *rows) alter(context.Context, *Workload, int, *rand.Rand) (bool, error) { return true, nil }
+
+func (g *rows) prepare(ctx context.Context, w *Workload) error {
+	if err := w.create(ctx, "", "CREATE DATABASE "+RowsDB); err != nil {
+		return err
+	}
+	return w.create(ctx, RowsDB, kindsOfTables()...)
+}
+
+// play changes one to four rows of one or two tables.
+func (g *rows) play(ctx context.Context, x *Session, rng *rand.Rand) (commit bool, err error) {
+	return g.change(ctx, x, x.Tables(RowsDB), rng)
+}
+
+// change changes rows of some of the tables.
+func (g *rows) change(ctx context.Context, x *Session, tables []*catalog.Shape, rng *rand.Rand) (bool, error) {
+	if len(tables) == 0 {
+		return false, nil
+	}
+	done := map[string]bool{} // keys: each once a transaction
+	for range 1 + rng.IntN(4) {
+		shape := tables[rng.IntN(len(tables))]
+		if err := g.one(ctx, x, shape, rng, done); err != nil {
+			return false, err
+		}
+	}
+	return len(done) > 0, nil
+}
+
+// one inserts, updates, deletes or moves one row.
+func (g *rows) one(ctx context.Context, x *Session, shape *catalog.Shape, rng *rand.Rand, done map[string]bool) error {
+	id := rng.IntN(g.cfg.Size)
+	r, key, err := g.draw(x, shape, id, rng)
+	if err != nil {
+		return err
+	}
+	if done[string(key)] {
+		return nil
+	}
+	done[string(key)] = true
+	there, err := g.exists(ctx, x, key)
+	switch {
+	case err != nil:
+		return err
+	case there && rng.IntN(3) == 0:
+		return x.Delete(shape, r)
+	case there && rng.IntN(6) == 0 && shape.Table.Handle.Kind != event.RowIDHandle:
+		return g.move(ctx, x, shape, r, rng, done)
+	}
+	return x.Put(shape, r)
+}
+
+// exists locks a key, as a statement that writes does, and looks whether it is there.
+func (g *rows) exists(ctx context.Context, x *Session, key []byte) (bool, error) {
+	values, err := x.Lock(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if values != nil {
+		return values[0] != nil, nil
+	}
+	v, err := x.Get(ctx, key)
+	return v != nil, err
+}
+
+// move gives a row another key: it is deleted here and written there.
+func (g *rows) move(ctx context.Context, x *Session, shape *catalog.Shape, r *Record, rng *rand.Rand, done map[string]bool) error {
+	other, key, err := g.draw(x, shape, rng.IntN(g.cfg.Size), rng)
+	if err != nil || done[string(key)] {
+		return err
+	}
+	done[string(key)] = true
+	if there, err := g.exists(ctx, x, key); there || err != nil {
+		return err
+	}
+	if err := x.Delete(shape, r); err != nil {
+		return err
+	}
+	return x.Put(shape, other)
+}
+
+// draw makes up the row of a number: its key follows from the number, so that
+// writers meet on rows.
+func (g *rows) draw(x *Session, shape *catalog.Shape, id int, rng *rand.Rand) (*Record, []byte, error) {
+	r := &Record{RowID: int64(id) + 1}
+	for i := range shape.Table.Columns {
+		c := &shape.Table.Columns[i]
+		var cell Cell
+		var err error
+		switch {
+		case c.Generated == event.Virtual: // no row holds it; all of them say id + 1
+			cell, err = textCell(c, strconv.Itoa(id+1))
+		case identifies(shape, i):
+			cell, err = keyCell(c, id)
+		default:
+			cell, err = draw(rng, c)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s.%s: %w", shape.Table.FullName(), c.Name, err)
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	key, err := x.Key(shape, r)
+	return r, key, err
+}
+
+// identifies tells whether a column is part of the key, or alone in a unique
+// one: its value follows from the row's number.
+func identifies(shape *catalog.Shape, at int) bool {
+	if slices.ContainsFunc(shape.Table.Handle.Parts, func(p event.IndexPart) bool { return p.Column == at }) {
+		return true
+	}
+	name := shape.Table.Columns[at].Name
+	for _, x := range shape.Info.Indices {
+		if x.Unique && slices.ContainsFunc(x.Columns, func(c *catalog.IndexColumn) bool { return c.Name.O == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyCell is the value of a number in a column of a key.
+func keyCell(c *event.Column, id int) (Cell, error) {
+	text := strconv.Itoa(id)
+	if c.IsString() {
+		text = fmt.Sprintf("k%03d", id)
+		if c.Flen > 20 && id%3 == 0 {
+			text += "-ключ"
+		}
+	}
+	return textCell(c, text)
+}
