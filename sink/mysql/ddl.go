@@ -73,6 +73,14 @@ func planDDL(d *event.DDL, dialect Dialect, canFill bool) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, c := range d.Tables {
+		if c.After == nil {
+			continue
+		}
+		if index := dialect.mergesKeys(c.After); index != "" {
+			return nil, notPortable(d, dialect, Feature0900, "%s has unique index %s on a column for which only collations are left that pad with blanks", c.After.FullName(), index)
+		}
+	}
 	return s, nil
 }
 

@@ -409,8 +409,21 @@ func isPartitionSpec(t ast.AlterTableType) bool {
 }
 
 func (r *rewriter) partitionSpec(x *ast.AlterTableSpec) (bool, error) {
-	if r.dialect.Kind == Other {
-		r.note(FeaturePartitioning, "clause left out")
+	was := ""
+	if r.before != nil {
+		was = r.dialect.unpartitioned(r.before)
+	}
+	switch now := r.dialect.unpartitioned(r.after); {
+	case now != "" && was == "" && r.before != nil && r.before.PartitionBy != nil:
+		r.note(now, "the partitions are removed")
+		r.followGlobal()
+		x.Tp, x.Partition = ast.AlterTableRemovePartitioning, nil
+		return true, nil
+	case now != "":
+		r.note(now, "clause left out")
+		return false, nil
+	case was != "" && x.Tp != ast.AlterTablePartition:
+		r.note(was, "clause left out")
 		return false, nil
 	}
 	switch x.Tp {

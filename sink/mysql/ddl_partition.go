@@ -15,8 +15,8 @@ func (r *rewriter) partitioning(p *ast.PartitionOptions) (*ast.PartitionOptions,
 	if p == nil {
 		return nil, nil
 	}
-	if r.dialect.Kind == Other {
-		r.note(FeaturePartitioning, "PARTITION BY")
+	if feature := r.dialect.unpartitioned(r.after); feature != "" {
+		r.note(feature, "PARTITION BY")
 		return nil, nil
 	}
 	if p.Linear || p.Sub != nil || p.KeyAlgorithm != nil {
@@ -166,8 +166,8 @@ func (s *script) rowsAnew(d *event.DDL, dialect Dialect, canFill bool, parted *e
 	switch {
 	case dialect.Kind == TiDB || parted.PartitionBy == nil:
 		return false, nil
-	case dialect.Kind == Other:
-		feature = FeaturePartitioning
+	case !dialect.keepsPartitions(parted):
+		feature = dialect.unpartitioned(parted)
 	case parted.PartitionBy.Kind == event.ByKey:
 		feature = FeatureKeyPartition
 	default:

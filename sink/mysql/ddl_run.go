@@ -205,7 +205,7 @@ func (s *Sink) inEffect(ctx context.Context, d *event.DDL) (bool, error) {
 func (s *Sink) shaped(ctx context.Context, before, after *event.Table) (bool, error) {
 	dialect := s.session.dialect
 	for _, what := range []namesOf{columnsOf, indexesOf, partitionsOf} {
-		if what == partitionsOf && dialect.Kind == Other {
+		if what == partitionsOf && (!dialect.keepsPartitions(after) || before != nil && !dialect.keepsPartitions(before)) {
 			continue
 		}
 		have, err := s.names(ctx, what, after)

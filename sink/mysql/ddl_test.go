@@ -56,7 +56,7 @@ func TestCreateTableLike(t *testing.T) {
 		primary key (id), unique key ua (a), key kb (b, t(10)), key ke ((id + 1))) comment 'it''s'
 		partition by range (id) (partition p0 values less than (10), partition p1 values less than maxvalue)`
 	tab := tableOf(t, w.schema, like)
-	tab.Indexes[1].Unique = false // ua does not hold the partitioning column
+	tab.Indexes[1].Unique = false                            // ua does not hold the partitioning column
 	tab.Columns[tab.Column("bi")].Flag |= event.FlagUnsigned // as TiDB stores every BIT
 	w.ddl(&event.DDL{Action: event.ActionCreateTable, Query: "create table dst like src", Schema: w.schema, Tables: []event.TableChange{{After: tab}}})
 	shown := w.rows("show create table dst")[0]

@@ -49,38 +49,39 @@ type Feature struct {
 
 // The features by which notes and errors name what was done.
 const (
-	FeatureGB18030          = "gb18030"
-	Feature0900             = "utf8mb4_0900 collations"
-	FeatureVector           = "vector"
-	FeatureSpecialIndex     = "vector, columnar and full-text indexes"
-	FeatureGeneratedPK      = "primary key on a generated column"
-	FeatureGeneratedNN      = "NOT NULL on a generated column"
-	FeatureExpression       = "expression and multi-valued indexes"
-	FeatureInvisible        = "invisible index"
-	FeatureGlobal           = "global index"
-	FeaturePartialIndex     = "partial index"
-	FeatureInterval         = "INTERVAL partitioning"
-	FeatureListDefault      = "VALUES IN (DEFAULT)"
-	FeatureKeyPartition     = "rows of one KEY partition"
-	FeaturePartitioning     = "partitioning"
-	FeatureSubpartition     = "LINEAR and subpartitions"
-	FeatureValidation       = "WITHOUT VALIDATION"
-	FeatureTTL              = "TTL"
-	FeatureRecover          = "FLASHBACK and RECOVER of tables and databases"
-	FeatureFlashbackCluster = "FLASHBACK CLUSTER"
-	FeatureHints            = "storage hints"
-	FeaturePlacement        = "placement policies"
-	FeatureCluster          = "what is TiDB's own"
-	FeatureSequence         = "sequences"
-	FeatureTemporary        = "global temporary tables"
-	FeatureCheck            = "CHECK constraints"
-	FeatureEngine           = "engine options"
-	FeatureReferences       = "REFERENCES in a column"
-	FeatureJSON             = "JSON"
-	FeatureLatin1           = "latin1 bytes"
-	FeatureZone             = "time zone names"
-	FeatureDefault          = "functions as DEFAULT"
-	FeatureTime             = "TIME(n)"
+	FeatureGB18030           = "gb18030"
+	Feature0900              = "utf8mb4_0900 collations"
+	FeatureVector            = "vector"
+	FeatureSpecialIndex      = "vector, columnar and full-text indexes"
+	FeatureGeneratedPK       = "primary key on a generated column"
+	FeatureGeneratedNN       = "NOT NULL on a generated column"
+	FeatureExpression        = "expression and multi-valued indexes"
+	FeatureInvisible         = "invisible index"
+	FeatureGlobal            = "global index"
+	FeaturePartialIndex      = "partial index"
+	FeatureInterval          = "INTERVAL partitioning"
+	FeatureListDefault       = "VALUES IN (DEFAULT)"
+	FeatureKeyPartition      = "rows of one KEY partition"
+	FeaturePartitioning      = "partitioning"
+	FeatureCollatedPartition = "partitions by strings of another collation"
+	FeatureSubpartition      = "LINEAR and subpartitions"
+	FeatureValidation        = "WITHOUT VALIDATION"
+	FeatureTTL               = "TTL"
+	FeatureRecover           = "FLASHBACK and RECOVER of tables and databases"
+	FeatureFlashbackCluster  = "FLASHBACK CLUSTER"
+	FeatureHints             = "storage hints"
+	FeaturePlacement         = "placement policies"
+	FeatureCluster           = "what is TiDB's own"
+	FeatureSequence          = "sequences"
+	FeatureTemporary         = "global temporary tables"
+	FeatureCheck             = "CHECK constraints"
+	FeatureEngine            = "engine options"
+	FeatureReferences        = "REFERENCES in a column"
+	FeatureJSON              = "JSON"
+	FeatureLatin1            = "latin1 bytes"
+	FeatureZone              = "time zone names"
+	FeatureDefault           = "functions as DEFAULT"
+	FeatureTime              = "TIME(n)"
 )
 
 func all(t Treatment) map[Kind]Treatment {
@@ -105,12 +106,12 @@ func Features() []Feature {
 	return []Feature{
 		{FeatureGB18030, "`CHARACTER SET gb18030`",
 			"MariaDB has no gb18030. utf8mb4 holds all of it, in the form in which TiDB stores it",
-			with(with(others(Treatment{Rewrite, "utf8mb4; gb18030_bin becomes utf8mb4_bin, gb18030_chinese_ci becomes utf8mb4_unicode_ci (other order)"}), MySQL, kept),
-				Other, Treatment{Rewrite, "likewise, and gbk too"})},
+			with(with(others(Treatment{Rewrite, "utf8mb4_nopad_bin: values that upstream's collation calls equal are told apart"}), MySQL, kept),
+				Other, Treatment{Rewrite, "utf8mb4_bin, and gbk too"})},
 		{Feature0900, "`utf8mb4_0900_ai_ci`, `utf8mb4_0900_bin`",
-			"MariaDB has other collations of the same kind: newer weights (UCA 14), NO PAD as well",
-			with(with(others(kept), MariaDB, Treatment{Rewrite, "utf8mb4_uca1400_nopad_ai_ci (before 10.10: utf8mb4_unicode_520_nopad_ci) and utf8mb4_nopad_bin"}),
-				MySQL, Treatment{Kept, "before 8.0: utf8mb4_unicode_520_ci and utf8mb4_bin"})},
+			"MariaDB's collations of the same kind have other weights: values that upstream holds apart could be one key",
+			with(with(others(kept), MariaDB, Treatment{Rewrite, "utf8mb4_nopad_bin: values that upstream's collation calls equal are told apart"}),
+				MySQL, Treatment{Kept, "before 8.0: utf8mb4_bin, and a unique index on such a column stops: every collation there takes `a` and `a` with a blank for one"})},
 		{FeatureVector, "`VECTOR`, `VECTOR(n)`",
 			"where there is a VECTOR it is stored in another form",
 			others(Treatment{Rewrite, "LONGTEXT with the text that TiDB shows"})},
@@ -149,6 +150,9 @@ func Features() []Feature {
 		{FeaturePartitioning, "`PARTITION BY`, `DROP`, `TRUNCATE` and `EXCHANGE PARTITION`",
 			"an unknown server may take PARTITION BY and not mean it",
 			with(all(kept), Other, Treatment{LeaveOut, "tables are not partitioned; DROP, TRUNCATE and EXCHANGE PARTITION empty them and fill them from the upstream, as for KEY"})},
+		{FeatureCollatedPartition, "`PARTITION BY RANGE COLUMNS`, `LIST COLUMNS` of a column whose collation is another downstream",
+			"its order and its equality draw the partitions' bounds",
+			others(Treatment{LeaveOut, "tables are not partitioned; DROP, TRUNCATE and EXCHANGE PARTITION empty them and fill them from the upstream, as for KEY"})},
 		{FeatureSubpartition, "`LINEAR`, `SUBPARTITION BY`, `ALGORITHM`",
 			"TiDB reads these words and does without them",
 			all(Treatment{LeaveOut, ""})},
