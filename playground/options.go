@@ -57,7 +57,8 @@ beyond it: its tables are not partitioned, it has no fractions of a TIME, no zer
 dates, no primary keys on prefixes and no renames from one database to another;
 it prints JSON's 1.0 as 1 and rounds JSON's large numbers, gives old rows another
 default for an ENUM that is added, breaks the connection at a MODIFY COLUMN to
-TIMESTAMP, and refuses some of what --workload ddl does. A MariaDB, MySQL or TiDB can do more: give its --sink-uri.
+TIMESTAMP, and refuses some of what --workload ddl does. A MariaDB, MySQL or TiDB
+can do more: give its --sink-uri.
 `
 
 // ParseOptions reads the arguments after the command's name. What is wrong with

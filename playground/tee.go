@@ -6,14 +6,15 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake/oracle"
 	"github.com/sluice-cdc/sluice/verify"
 )
 
 // tee tells the judge of everything that the sink behind it took.
 type tee struct {
 	sink.Sink
-	judge *verify.Judge
-	also  *meant // nil: nobody knows what was meant
+	judge  *verify.Judge
+	oracle *oracle.Oracle // nil: nobody knows what was meant
 }
 
 // Write delivers, then tells.
@@ -23,8 +24,8 @@ func (t *tee) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
 	}
 	for i := range txns {
 		t.judge.Txn(&txns[i])
-		if t.also != nil {
-			t.also.txn(&txns[i])
+		if t.oracle != nil {
+			t.oracle.Txn(&txns[i])
 		}
 	}
 	return nil
@@ -36,6 +37,9 @@ func (t *tee) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
 		return err
 	}
 	t.judge.DDL(d)
+	if t.oracle != nil {
+		t.oracle.DDL(d.JobID)
+	}
 	return nil
 }
 
@@ -45,5 +49,8 @@ func (t *tee) Checkpoint(ctx context.Context, ts tso.TS) error {
 		return err
 	}
 	t.judge.Checkpoint(ts)
+	if t.oracle != nil {
+		t.oracle.Checkpoint(ts)
+	}
 	return nil
 }

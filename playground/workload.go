@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-cdc/sluice/upstream"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/live"
+	"github.com/sluice-cdc/sluice/upstream/fake/oracle"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 	"github.com/sluice-cdc/sluice/verify"
 )
@@ -108,7 +109,7 @@ type scene struct {
 	attached *attached
 	expected *verify.Expected // filled when the run is over
 	judge    *verify.Judge
-	meant    *meant
+	oracle   *oracle.Oracle
 	end      tso.TS // everything at or below it has happened, nothing above
 }
 
@@ -117,12 +118,12 @@ type scene struct {
 func (s *scene) run(ctx context.Context) (err error) {
 	a := s.attached
 	s.judge = verify.NewJudge(verify.Config{StartTS: a.start, Databases: a.names(), Tables: a.before, Expected: s.expected})
-	s.meant = &meant{server: s.workload.Server}
+	s.oracle = oracle.New(s.workload, a.tables.Table)
 	into, err := s.player.target.open(ctx, a)
 	if err != nil {
 		return err
 	}
-	watched := &tee{Sink: into, judge: s.judge, also: s.meant}
+	watched := &tee{Sink: into, judge: s.judge, oracle: s.oracle}
 	defer func() { err = errors.Join(err, watched.Close()) }()
 	changefeed := pipeline.New(pipeline.Config{
 		Changefeed: "playground", StartTS: a.start, Filter: a.tables, ForceReplicate: true, Log: s.player.log,
@@ -197,11 +198,14 @@ func (s *scene) reach(ctx context.Context, checkpoint func() tso.TS) error {
 // compare has both verdicts: rows against what was written, the end against
 // what the fake's own store holds.
 func (s *scene) compare(ctx context.Context) (*verdicts, error) {
-	if err := readStore(s.cluster, s.end, s.attached.tables, s.expected); err != nil {
+	if err := oracle.Store(s.cluster, s.end, s.attached.tables, s.expected); err != nil {
 		return nil, err
 	}
 	v := &verdicts{rows: s.judge.Rows()}
-	s.meant.tell(v.rows)
+	meant := s.oracle.Verdict(s.end)
+	v.rows.Differences += meant.Differences
+	v.rows.First = append(v.rows.First, meant.First...)
+	v.rows.Notes = append(v.rows.Notes, meant.Notes...)
 	var err error
 	v.end, err = s.player.target.end(ctx, s.judge, outcome{expected: s.expected, databases: databasesOf(s.workload)})
 	return v, err

@@ -42,10 +42,11 @@ var rooms = []Room{
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
-		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
+		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
 	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "pipeline", "schemafeed", "sink", "sink/blackhole", "sorter", "upstream", "upstream/fake", "upstream/fake/encode")},
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
+	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.

@@ -90,7 +90,7 @@ func (s *Server) rewriteBatch(ctx context.Context, b *catalog.Backfill, shape *c
 	if err != nil {
 		return err
 	}
-	for _, key := range keys {
+	for line, key := range keys {
 		r, err := s.stored(ctx, txn, shape, key)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *Server) rewriteBatch(ctx context.Context, b *catalog.Backfill, shape *c
 		for _, kv := range kvs {
 			if want(kv) {
 				txn.Put(kv.Key, kv.Value)
-				s.remember(kv.Key, txn.StartTS(), row)
+				s.remember(kv.Key, Written{StartTS: txn.StartTS(), Row: row, Line: int64(line), Backfill: true})
 			}
 		}
 	}
@@ -156,7 +156,11 @@ func origin(t *catalog.TableInfo, c *event.Column) (Cell, error) {
 			return Cell{Value: bigEndian([]byte(text)), Blind: true}, nil
 		case ok:
 			v, err := encode.Parse(c, text)
-			return Cell{Value: v, Blind: true}, err
+			if err != nil {
+				return Cell{}, err
+			}
+			plain, err := event.ParseText(c, text)
+			return Cell{Value: v, Text: plain.Text(c)}, err
 		}
 	}
 	return null, nil

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
 	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 	"github.com/sluice-cdc/sluice/upstream/fake/live"
@@ -33,6 +35,7 @@ type Server struct {
 	current  *version
 	previous *version // nil when every writer knows the current one
 	rows     memory
+	history  history
 	rowID    int64
 	cut      map[int64]bool // physical tables that have a region of their own
 }
@@ -50,7 +53,7 @@ func NewServer(ctx context.Context, client *live.Client) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{client: client, sort: sort, rows: memory{}, cut: map[int64]bool{}}
+	s := &Server{client: client, sort: sort, rows: memory{}, history: history{absent: map[columnID]Cell{}}, cut: map[int64]bool{}}
 	txn, err := client.Begin(ctx, live.Options{TTL: ddlTTL})
 	if err != nil {
 		return nil, err
@@ -59,16 +62,20 @@ func NewServer(ctx context.Context, client *live.Client) (*Server, error) {
 	if s.catalog, writes, err = catalog.Bootstrap(txn.StartTS()); err != nil {
 		return nil, err
 	}
-	if err := put(ctx, txn, writes); err != nil {
+	at, err := put(ctx, txn, writes)
+	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s, s.publishLocked()
+	return s, s.publishLocked(at)
 }
 
+// Cluster is the cluster of the servers.
+func (s *Server) Cluster() *fake.Cluster { return s.client.Cluster() }
+
 // put commits the writes of a step.
-func put(ctx context.Context, txn *live.Txn, writes []catalog.KV) error {
+func put(ctx context.Context, txn *live.Txn, writes []catalog.KV) (tso.TS, error) {
 	for _, kv := range writes {
 		if kv.Value == nil {
 			txn.Delete(kv.Key)
@@ -76,29 +83,40 @@ func put(ctx context.Context, txn *live.Txn, writes []catalog.KV) error {
 			txn.Put(kv.Key, kv.Value)
 		}
 	}
-	_, err := txn.Commit(ctx)
-	return err
+	return txn.Commit(ctx)
 }
 
-// publishLocked makes a version of the schema as it is now the current one.
-func (s *Server) publishLocked() error {
+// publishLocked makes a version of the schema as it is since a commit the
+// current one.
+func (s *Server) publishLocked(at tso.TS) error {
 	next := &version{}
+	ids := map[int64]bool{}
 	for _, db := range s.catalog.Databases() {
 		if db.Name.L == "mysql" {
 			continue
 		}
 		for _, t := range s.catalog.Tables(db.ID) {
-			if t.State != catalog.StatePublic || db.State != catalog.StatePublic || t.View != nil || t.Sequence != nil {
+			if t.State == catalog.StateNone || t.View != nil || t.Sequence != nil {
 				continue
+			}
+			for _, id := range physical(t) {
+				ids[id] = true
+			}
+			if t.State != catalog.StatePublic || db.State != catalog.StatePublic {
+				continue // on its way out
 			}
 			shape, err := catalog.NewShape(db, t, s.catalog.OldCollations)
 			if err != nil {
+				return err
+			}
+			if err := s.history.columns(shape); err != nil {
 				return err
 			}
 			next.tables = append(next.tables, shape)
 			s.cutLocked(t)
 		}
 	}
+	s.history.eras = append(s.history.eras, era{at, ids})
 	slices.SortFunc(next.tables, func(a, b *catalog.Shape) int { return cmp.Compare(a.Table.FullName(), b.Table.FullName()) })
 	s.previous, s.current = s.current, next
 	return nil
@@ -106,13 +124,7 @@ func (s *Server) publishLocked() error {
 
 // cutLocked gives every new table, and each of its partitions, a region.
 func (s *Server) cutLocked(t *catalog.TableInfo) {
-	ids := []int64{t.ID}
-	if t.Partition != nil {
-		for _, d := range t.Partition.Definitions {
-			ids = append(ids, d.ID)
-		}
-	}
-	for _, id := range ids {
+	for _, id := range append(physical(t), t.ID) {
 		if !s.cut[id] {
 			s.cut[id] = true
 			s.client.Cluster().Split(encode.RecordKey(id, nil)[:9]) // t and the id
@@ -207,14 +219,16 @@ func (s *Server) advance(ctx context.Context, j *catalog.Job, between Between) (
 	if err != nil {
 		return nil, err
 	}
-	if err := put(ctx, txn, step.Writes); err != nil {
+	at, err := put(ctx, txn, step.Writes)
+	if err != nil {
 		return nil, fmt.Errorf("step of job %d: %w", step.Job.ID, err)
 	}
+	s.mu.Lock()
 	if step.Version != 0 {
-		s.mu.Lock()
-		err = s.publishLocked()
-		s.mu.Unlock()
+		err = s.publishLocked(at)
 	}
+	s.history.step(&step.Job)
+	s.mu.Unlock()
 	if err == nil && between != nil {
 		err = between(ctx, step)
 	}

@@ -3,10 +3,8 @@ package workload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
 	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 	"github.com/sluice-cdc/sluice/upstream/fake/live"
@@ -17,6 +15,7 @@ type Session struct {
 	*live.Txn
 	server  *Server
 	version *version
+	lines   int64 // rows written so far
 }
 
 // Begin starts a transaction. A late writer knows the schema of before the last
@@ -110,9 +109,10 @@ func (x *Session) Put(s *catalog.Shape, r *Record) error {
 	if err != nil {
 		return err
 	}
+	x.lines++
 	for _, kv := range kvs {
 		x.Txn.Put(kv.Key, kv.Value)
-		x.server.remember(kv.Key, x.StartTS(), row)
+		x.server.remember(kv.Key, Written{StartTS: x.StartTS(), Row: row, Line: x.lines})
 	}
 	return nil
 }
@@ -142,9 +142,10 @@ func (x *Session) Delete(s *catalog.Shape, r *Record) error {
 	if err != nil {
 		return err
 	}
+	x.lines++
 	for _, kv := range kvs {
 		x.Txn.Delete(kv.Key)
-		x.server.remember(kv.Key, x.StartTS(), nil)
+		x.server.remember(kv.Key, Written{StartTS: x.StartTS(), Line: x.lines})
 	}
 	return nil
 }
@@ -155,75 +156,6 @@ func (s *Server) NextRowID() int64 {
 	defer s.mu.Unlock()
 	s.rowID++
 	return s.rowID
-}
-
-// Row is what was written under a key in one transaction: cells by column id;
-// nil where the row was deleted.
-type Row map[int64]Cell
-
-// memory is what was written, by key and start-ts, whether it was committed or
-// not. Of each key the last few transactions are kept.
-type memory map[string][]memo
-
-type memo struct {
-	start tso.TS
-	row   Row
-}
-
-// written are the cells of a row as a shape writes it, converted ones included.
-func written(s *catalog.Shape, r *Record) (Row, error) {
-	stored, err := s.Stored(r.row())
-	if err != nil {
-		return nil, err
-	}
-	row := Row{}
-	for id, v := range stored {
-		row[id] = Cell{Value: v, Null: v == nil, Blind: true}
-	}
-	for i := range s.Table.Columns {
-		row[s.Table.Columns[i].ID] = r.Cells[i]
-	}
-	return row, nil
-}
-
-func (s *Server) remember(key []byte, start tso.TS, row Row) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := slices.DeleteFunc(s.rows[string(key)], func(m memo) bool { return m.start == start })
-	s.rows[string(key)] = append(all, memo{start, row})
-}
-
-// Wrote is what the transaction of a start-ts wrote under a key; ok is false
-// where it did not.
-func (s *Server) Wrote(key []byte, start tso.TS) (row Row, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.rows[string(key)] {
-		if m.start == start {
-			return m.row, true
-		}
-	}
-	return nil, false
-}
-
-// Newest is the row under a key as it is committed at a ts, and whether it
-// exists. It is for whoever has read that it does: nobody else may commit below
-// the ts any more.
-func (s *Server) Newest(key []byte, at tso.TS) (row Row, ok bool, err error) {
-	var found tso.TS
-	for _, v := range s.client.Cluster().Versions(key) {
-		if v.CommitTS <= at && v.Op.Data() {
-			found = v.StartTS
-		}
-	}
-	if found == 0 {
-		return nil, false, nil
-	}
-	row, known := s.Wrote(key, found)
-	if !known {
-		return nil, false, fmt.Errorf("key %X holds a row of start-ts %d that nobody wrote", key, found)
-	}
-	return row, row != nil, nil
 }
 
 // finish ends a session's transaction in an ordinary way: an error that says to

@@ -129,6 +129,9 @@ func New(ctx context.Context, client *live.Client, cfg Config) (*Workload, error
 	return w, nil
 }
 
+// Config is what the workload was made with, defaults filled in.
+func (w *Workload) Config() Config { return w.cfg }
+
 // Databases are the names of those that the workload makes and writes.
 func (w *Workload) Databases() []string { return w.game.databases() }
 

@@ -87,11 +87,11 @@ func TestEveryRowIsRemembered(t *testing.T) {
 				if ch.Kind != mvcc.Committed || bytes.Compare(ch.Key, []byte("t\x80\x00\xff")) > 0 || string(ch.Key[9:11]) != "_r" {
 					return true
 				}
-				row, ok := w.Server.Wrote(ch.Key, ch.StartTS)
-				if !ok || (row == nil) != (ch.Op == mvcc.Delete) {
-					t.Errorf("%X of %d: remembered %v, %v", ch.Key, ch.StartTS, ok, row)
+				wrote, ok := w.Server.Wrote(ch.Key, ch.StartTS)
+				if !ok || (wrote.Row == nil) != (ch.Op == mvcc.Delete) {
+					t.Errorf("%X of %d: remembered %v, %v", ch.Key, ch.StartTS, ok, wrote)
 				}
-				if rows++; row == nil {
+				if rows++; wrote.Row == nil {
 					deleted++
 				}
 				return !t.Failed()

@@ -1,4 +1,4 @@
-package playground
+package oracle
 
 import (
 	"errors"
@@ -13,13 +13,12 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/mvcc"
-	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 	"github.com/sluice-cdc/sluice/verify"
 )
 
-// readStore fills in what a live cluster holds at a ts: from its store itself,
-// not over the wire, by the schema that stands there.
-func readStore(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) error {
+// Store fills in what a live cluster holds at a ts: from its store itself, not
+// over the wire, by the schema that stands there.
+func Store(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) error {
 	store := c.Snapshot()
 	into.EndTS = at
 	databases := map[int64]*schema.DBInfo{}
@@ -114,65 +113,4 @@ func cellAt(row *event.Row, i int) verify.Cell {
 		return verify.CellOf(row.After[i], c)
 	}
 	return verify.Text(fmt.Sprint(row.After[row.Table.Column("id")].Int() + 1))
-}
-
-// meant judges rows one by one by what the writers of a workload meant to
-// write: column by column, whatever version of the schema they knew.
-type meant struct {
-	server      *workload.Server
-	rows        int
-	cells       int
-	differences []verify.Difference
-}
-
-// differencesMax is how many of them are told.
-const differencesMax = 100
-
-// txn is told of a transaction that was delivered.
-func (m *meant) txn(t *event.Txn) {
-	for _, r := range t.Rows {
-		m.rows++
-		row, ok := m.server.Wrote(r.Key, r.StartTS)
-		if !ok {
-			m.differ(r, "", "a row that somebody wrote", "one that nobody did")
-			continue
-		}
-		if (row == nil) != (r.Kind() == event.DeleteRow) {
-			m.differ(r, "", fmt.Sprintf("deleted: %v", row == nil), r.Kind().String())
-			continue
-		}
-		for i := range r.After {
-			m.cell(r, &r.Table.Columns[i], r.After[i], row)
-		}
-	}
-}
-
-// cell compares one cell, where the writer knew its column.
-func (m *meant) cell(r *event.Row, c *event.Column, got event.Value, row workload.Row) {
-	want, known := row[c.ID]
-	if !known || want.Blind || got.IsMissing() {
-		return
-	}
-	m.cells++
-	cell := verify.CellOf(got, c)
-	same := cell.Kind != verify.NullCell && cell.Text == want.Text
-	if want.Null {
-		same = cell.Kind == verify.NullCell
-	}
-	if !same {
-		m.differ(r, c.Name, want.Text, cell.String())
-	}
-}
-
-func (m *meant) differ(r *event.Row, column, want, got string) {
-	m.differences = append(m.differences, verify.Difference{
-		TS: r.CommitTS, Table: r.Table.FullName(), Key: fmt.Sprintf("%X", r.Key), Column: column, Want: want, Got: got,
-	})
-}
-
-// tell adds what was found to a verdict.
-func (m *meant) tell(v *verify.Verdict) {
-	v.Differences += len(m.differences)
-	v.First = append(v.First, m.differences[:min(len(m.differences), differencesMax)]...)
-	v.Notes = append(v.Notes, fmt.Sprintf("%d rows judged by what their writers meant, %d cells", m.rows, m.cells))
 }
