@@ -40,6 +40,24 @@ var (
 	SnapshotLostByGC = &Code{"CDC:ErrSnapshotLostByGC", "the timestamp to read at is older than the GC safepoint",
 		"create the changefeed from a newer start-ts after copying the data anew", Terminal}
 
+	// Metadata.
+	MetaUnreachable = &Code{"CDC:ErrPDEtcdAPIError", "the etcd that holds the metadata does not answer",
+		"check the endpoints, the network, the TLS files and etcd's own health", Retry}
+	MetaConflict = &Code{"CDC:ErrEtcdTryAgain", "the metadata was changed by somebody else in the meantime",
+		"none: it is read again and tried again", Retry}
+	MetaCorrupted = &Code{"CDC:ErrUnmarshalFailed", "a value of the metadata cannot be read",
+		"restore the named key from a backup of etcd, or remove it and create the changefeed again from its last known checkpoint", Terminal}
+	MetaVersion = &Code{"CDC:ErrMetaVersionIncompatible", "the metadata was written by another version of Sluice that lays it out differently",
+		"use the version of Sluice that wrote it, or a newer one", Terminal}
+	NotOwner = &Code{"CDC:ErrNotOwner", "a capture that is not the owner tried what only the owner may",
+		"none: the owner does it", Retry}
+	SessionLost = &Code{"CDC:ErrEtcdSessionDone", "a capture could not renew its session in time",
+		"none: the capture begins anew; if it goes on, check the network to etcd and the load of this machine", CaptureFatal}
+	ChangefeedExists = &Code{"CDC:ErrChangeFeedAlreadyExists", "there is a changefeed of this name",
+		"choose another name, or remove the other changefeed", Terminal}
+	ChangefeedNotFound = &Code{"CDC:ErrChangeFeedNotExists", "there is no changefeed of this name",
+		"check the name and the namespace; list the changefeeds", Terminal}
+
 	// Rows on disk.
 	DiskFull = &Code{"CDC:ErrDiskFull", "rows that wait have filled the place on disk that they may take",
 		"free space on the named device, raise the disk quota, or find the span or the sink that everything waits for; the rows are pulled again", Retry}
@@ -102,6 +120,7 @@ func All() []*Code {
 		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, SessionLost, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,

@@ -41,6 +41,7 @@ var rooms = []Room{
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
+	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
 		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
@@ -60,7 +61,7 @@ var rooms = []Room{
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
-	"sink/storage", "objstore", "scheduler", "changefeed", "meta", "transport", "coordinator",
+	"sink/storage", "objstore", "scheduler", "changefeed", "transport", "coordinator",
 	"server", "api", "web", "fault", "cli", "sim",
 }
 
@@ -72,10 +73,15 @@ var doors = []Door{
 	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench"}, "what PD and TiKV speak"},
 	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "reads and writes a stream's rows on the wire by hand, without a copy a row"},
 	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV, with their suffixes"},
-	{"go.uber.org/zap", []string{"upstream"}, "what PD's client logs with: its lines end in slog"},
+	{"go.uber.org/zap", []string{"upstream", "meta"}, "what PD's and etcd's clients log with: their lines end in slog"},
 	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
 	{"github.com/google/btree", []string{"span", "upstream", "upstream/region", "upstream/fake/mvcc", "upstream/fake/topology"}, "ordered maps with cheap snapshots"},
 	{"github.com/cockroachdb/pebble/v2", []string{"sorter"}, "tables on disk: sorted, compressed, with a checksum a block, readable by key"},
+	{"go.etcd.io/etcd/api/v3", []string{"meta"}, "etcd's messages and errors"},
+	{"go.etcd.io/etcd/client/pkg/v3", []string{"meta"}, "etcd's TLS, with files that are read again"},
+	{"go.etcd.io/etcd/client/v3", []string{"meta"}, "etcd's client: follows its members, renews leases, watches"},
+	{"go.etcd.io/etcd/server/v3", []string{"meta"}, "an etcd in the process, where metadata has to outlive PD and there is no other"},
+	{"golang.org/x/sys", []string{"meta"}, "the clock that runs on while a machine is suspended"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},

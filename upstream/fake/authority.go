@@ -73,7 +73,16 @@ func (a *Authority) Server() (*tls.Config, error) {
 
 // WriteClient writes ca.pem, client.pem and client-key.pem for a client.
 func (a *Authority) WriteClient(dir string) (CertFiles, error) {
-	der, key, err := a.issue(clientName, x509.ExtKeyUsageClientAuth)
+	return a.write(dir, x509.ExtKeyUsageClientAuth)
+}
+
+// WritePeer writes the same for who is a client and a server.
+func (a *Authority) WritePeer(dir string) (CertFiles, error) {
+	return a.write(dir, x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)
+}
+
+func (a *Authority) write(dir string, use ...x509.ExtKeyUsage) (CertFiles, error) {
+	der, key, err := a.issue(clientName, use...)
 	if err != nil {
 		return CertFiles{}, err
 	}
@@ -95,13 +104,13 @@ func (a *Authority) WriteClient(dir string) (CertFiles, error) {
 	return files, nil
 }
 
-func (a *Authority) issue(name string, use x509.ExtKeyUsage) ([]byte, *ecdsa.PrivateKey, error) {
+func (a *Authority) issue(name string, use ...x509.ExtKeyUsage) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificate %s: %w", name, err)
 	}
 	t := template(name)
-	t.ExtKeyUsage = []x509.ExtKeyUsage{use}
+	t.ExtKeyUsage = use
 	t.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	t.DNSNames = []string{"localhost"}
 	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)

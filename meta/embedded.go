@@ -1,0 +1,103 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// ticksOfElection is how many heartbeats are missed before a new leader is wanted.
+const ticksOfElection = 10
+
+// compactAfter is how much history the embedded etcd keeps: a watch that was cut
+// off for longer begins anew.
+const compactAfter = "1h"
+
+// startEmbedded runs a member of etcd in this process. It is ready when it returns:
+// it has a leader, and can be asked.
+func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *embed.Etcd, err error) {
+	cfg, err := c.embedded(log)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, cdcerr.InvalidArgument.Wrap(err, "Embedded.DataDir")
+	}
+	// What is fatal to etcd panics in it; a data directory that is damaged is one such.
+	defer func() {
+		if r := recover(); r != nil {
+			server, err = nil, cdcerr.MetaCorrupted.New("the embedded etcd cannot start on %s: %v", cfg.Dir, r)
+		}
+	}()
+	server, err = embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, cdcerr.MetaUnreachable.Wrap(err, "the embedded etcd cannot start on %s", cfg.Dir)
+	}
+	select {
+	case <-server.Server.ReadyNotify():
+		return server, nil
+	case err = <-server.Err():
+		err = cdcerr.MetaUnreachable.Wrap(err, "the embedded etcd has stopped")
+	case <-server.Server.StopNotify():
+		err = cdcerr.MetaUnreachable.New("the embedded etcd has stopped")
+	case <-ctx.Done():
+		err = cdcerr.MetaUnreachable.Wrap(ctx.Err(), "the embedded etcd has found no leader")
+	}
+	server.Close()
+	return nil, err
+}
+
+// embedded is etcd's own configuration.
+func (c *Config) embedded(log *slog.Logger) (*embed.Config, error) {
+	e := &c.Embedded
+	cfg := embed.NewConfig()
+	cfg.Name, cfg.Dir = e.Name, e.DataDir
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLog(log))
+	client, err := url.Parse(c.scheme() + "://" + e.ClientAddr)
+	if err != nil {
+		return nil, cdcerr.InvalidArgument.Wrap(err, "Embedded.ClientAddr")
+	}
+	peer, err := url.Parse(c.scheme() + "://" + e.PeerAddr)
+	if err != nil {
+		return nil, cdcerr.InvalidArgument.Wrap(err, "Embedded.PeerAddr")
+	}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	cfg.InitialCluster = e.Name + "=" + peer.String()
+	if all := e.members(); len(all) > 0 {
+		for i, m := range all {
+			name, addr, _ := strings.Cut(m, "=")
+			all[i] = name + "=" + c.endpoint(addr)
+		}
+		cfg.InitialCluster = strings.Join(all, ",")
+	}
+	cfg.InitialClusterToken = "sluice" + c.Prefix + "/" + c.Cluster
+	cfg.TickMs = uint(e.Tick / time.Millisecond)
+	cfg.ElectionMs = ticksOfElection * cfg.TickMs
+	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = "periodic", compactAfter
+	if c.TLS.CA != "" {
+		info := transport.TLSInfo{CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, TrustedCAFile: c.TLS.CA, ClientCertAuth: true}
+		cfg.ClientTLSInfo, cfg.PeerTLSInfo = info, info
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, cdcerr.InvalidArgument.Wrap(err, "Embedded")
+	}
+	return cfg, nil
+}
+
+// clientURL is where a member listens, with the port that it got.
+func clientURL(server *embed.Etcd, scheme string) (string, error) {
+	if len(server.Clients) == 0 {
+		return "", cdcerr.Bug("the embedded etcd listens nowhere")
+	}
+	return fmt.Sprintf("%s://%s", scheme, server.Clients[0].Addr()), nil
+}
