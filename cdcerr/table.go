@@ -14,6 +14,42 @@ var (
 	SinkURIInvalid = &Code{"CDC:ErrSinkURIInvalid", "the sink URI cannot be used",
 		"correct the named part of the sink URI", Terminal}
 
+	// A server, its API, and those who ask it.
+	ServerConfigInvalid = &Code{"CDC:ErrInvalidServerOption", "the server's configuration cannot be used",
+		"correct the named key of the file or the named flag", CaptureFatal}
+	ServerListen = &Code{"CDC:ErrServeHTTP", "the server cannot listen where it is told to",
+		"stop what uses the address, or give another one by addr", CaptureFatal}
+	ServerNotReady = &Code{"CDC:ErrServerIsNotReady", "the server has not joined its cluster yet",
+		"ask again in some seconds; if it goes on, read the server's log", Retry}
+	ServerUnreachable = &Code{"CDC:ErrServerUnreachable", "the server does not answer as a Sluice server does",
+		"check the address given by --server, that the server runs, and the TLS files", Retry}
+	OwnerNotFound = &Code{"CDC:ErrOwnerNotFound", "no capture owns the cluster at the moment",
+		"ask again in some seconds: the captures elect one as soon as the last one's session is over", Retry}
+	RequestForward = &Code{"CDC:ErrRequestForwardErr", "a request could not be handed on to the owner",
+		"ask again in some seconds; if it goes on, check the network between the captures", Retry}
+	ClusterUnhealthy = &Code{"CDC:ErrClusterIsUnhealthy", "the cluster cannot do its work",
+		"look at what the error names", Retry}
+	CaptureNotFound = &Code{"CDC:ErrCaptureNotExist", "there is no capture of this id",
+		"list the captures; a server that was started again has a new id", Terminal}
+	Unauthorized = &Code{"CDC:ErrUnauthorized", "the user may not do this, or the password is wrong",
+		"give a TiDB user that security.client-allowed-user names, and its password", Terminal}
+	CredentialMissing = &Code{"CDC:ErrCredentialNotFound", "the server asks for a user, and none was given",
+		"give --user and --password, or set TICDC_USER and TICDC_PASSWORD", Terminal}
+	NotInRelease = &Code{"CDC:ErrNotInThisRelease", "this release does not have what was asked for",
+		"docs/compatibility.md lists what there is, and what to use instead", Terminal}
+	UnknownPath = &Code{"CDC:ErrAPIUnknownPath", "the API has no such path or method",
+		"GET /api/v2/openapi.json lists what there is", Terminal}
+	RequestTooLarge = &Code{"CDC:ErrAPIRequestTooLarge", "the request's body is larger than any that makes sense",
+		"send one changefeed's configuration at a time", Terminal}
+	UpdateRefused = &Code{"CDC:ErrChangefeedUpdateRefused", "the changefeed is not in a state in which this can be done to it",
+		"read the named state: a changefeed is updated while it is stopped or failed, and resumed from stopped, failed or finished", Terminal}
+	TargetTSInvalid = &Code{"CDC:ErrTargetTsBeforeStartTs", "the target-ts is not above the start-ts",
+		"give a target-ts above the start-ts, or none", Terminal}
+	CheckpointInvalid = &Code{"CDC:ErrCliInvalidCheckpointTs", "the checkpoint to resume from cannot be used",
+		"give now, or a timestamp of the upstream above its GC safepoint and not in the future", Terminal}
+	Aborted = &Code{"CDC:ErrCliAborted", "the operator did not confirm",
+		"answer Y, or give --no-confirm", Terminal}
+
 	// PD and TiKV.
 	PDUnreachable = &Code{"CDC:ErrPDUnreachable", "no PD endpoint answers",
 		"check the PD endpoints, the network and the TLS files", Retry}
@@ -118,6 +154,9 @@ func All() []*Code {
 	return []*Code{
 		Unexpected,
 		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
+		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
+		CaptureNotFound, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
+		UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
 		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, SessionLost, ChangefeedExists, ChangefeedNotFound,

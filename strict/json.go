@@ -31,9 +31,25 @@ func JSON(text []byte, into any) error {
 	err := json.Unmarshal(text, into)
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return fmt.Errorf("key %q: a %s is not %s", kind.Field, kind.Value, wanted(kind.Type))
+		found, _, _ := strings.Cut(kind.Value, " ") // "number -1"
+		where := "it"
+		if kind.Field != "" {
+			where = fmt.Sprintf("key %q", kind.Field)
+		}
+		return fmt.Errorf("%s: %s is not %s", where, article(found)+kind.Value, wanted(kind.Type))
 	}
 	return err
+}
+
+// article goes before what JSON calls a value.
+func article(kind string) string {
+	switch kind {
+	case "array", "object":
+		return "an "
+	case "bool", "string":
+		return "a "
+	}
+	return "the "
 }
 
 // wanted is a Go type in words of JSON.

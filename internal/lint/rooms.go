@@ -48,6 +48,7 @@ var rooms = []Room{
 	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "pipeline", "schemafeed", "sink", "sink/blackhole", "sorter", "upstream", "upstream/fake", "upstream/fake/encode")},
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
 	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
+	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
@@ -62,7 +63,7 @@ var rooms = []Room{
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "objstore", "scheduler", "changefeed", "transport", "coordinator",
-	"server", "api", "web", "fault", "cli", "sim",
+	"server", "web", "fault", "cli", "sim",
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.

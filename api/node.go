@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Node is what the API needs of the capture that it speaks for. The errors of
+// all its methods carry a code where they are the caller's or the cluster's
+// fault; one without is answered as an internal error.
+type Node interface {
+	Members
+	Feeds
+}
+
+// Members is the cluster. Every capture can tell.
+type Members interface {
+	// Self is this capture. It does not wait.
+	Self() Self
+	// Owner is the capture to which requests about changefeeds are handed on;
+	// cdcerr.OwnerNotFound, with where the election stands, while there is none.
+	Owner(ctx context.Context) (capture.Info, error)
+	// Captures are all members.
+	Captures(ctx context.Context) ([]capture.Info, error)
+	// Health is nil while changefeeds can be replicated.
+	Health(ctx context.Context) error
+	// Metadata is every key that the cluster keeps, secrets masked.
+	Metadata(ctx context.Context) ([]Pair, error)
+}
+
+// Feeds is what only the owner does.
+type Feeds interface {
+	// Resign gives the ownership to another capture.
+	Resign(ctx context.Context) error
+	// Drain begins, or goes on, to take a capture's tables away, and says how many
+	// it has left.
+	Drain(ctx context.Context, id capture.ID) (int, error)
+
+	// List are all changefeeds, of every state, by keyspace and name.
+	List(ctx context.Context) ([]Feed, error)
+	Get(ctx context.Context, id FeedID) (Feed, error)
+	Create(ctx context.Context, c Creation) (Feed, error)
+	Update(ctx context.Context, id FeedID, c Change) (Feed, error)
+	Pause(ctx context.Context, id FeedID) error
+	// Resume goes on from the checkpoint, or from overwrite where it is not 0.
+	Resume(ctx context.Context, id FeedID, overwrite tso.TS) error
+	// Remove of one that is not there is cdcerr.ChangefeedNotFound; the API calls
+	// that success, as TiCDC does.
+	Remove(ctx context.Context, id FeedID) error
+	// Verify is a Create that changes nothing: what would be replicated.
+	Verify(ctx context.Context, c Creation) (Tables, error)
+}
+
+// Upstream is what the API asks of the cluster that is replicated.
+type Upstream interface {
+	ClusterID() uint64
+	TS(ctx context.Context) (tso.TS, error)
+	// ResolveLocks ends what transactions that began before upto left in a region.
+	ResolveLocks(ctx context.Context, region uint64, upto tso.TS) error
+	// ReleaseGC gives up every hold of this cluster on the upstream's collection.
+	ReleaseGC(ctx context.Context) error
+}
+
+// Self is what a capture knows of itself.
+type Self struct {
+	capture.Info
+	ClusterID string
+	Owner     bool
+	Liveness  capture.Liveness
+}
+
+// FeedID names a changefeed.
+type FeedID struct {
+	Keyspace string
+	Name     string
+}
+
+// Creation is a changefeed that is wanted.
+type Creation struct {
+	ID       FeedID
+	StartTS  tso.TS // 0: now
+	TargetTS tso.TS // 0: never
+	SinkURI  string
+	Config   json.RawMessage // empty: every default
+}
+
+// Change is what to change of a changefeed; nil leaves it.
+type Change struct {
+	TargetTS *tso.TS
+	SinkURI  *string
+	Config   json.RawMessage
+}
+
+// Feed is a changefeed as it stands.
+type Feed struct {
+	ID         FeedID
+	UpstreamID uint64
+	SinkURI    string // masked
+	Created    time.Time
+	Creator    string // the version that made it
+	StartTS    tso.TS
+	TargetTS   tso.TS
+	Config     json.RawMessage // masked
+	State      string
+	AdminJob   int
+	Error      *Fault
+	Warning    *Fault
+	Resolved   tso.TS
+	Checkpoint tso.TS
+	Tasks      []TaskStatus
+	Writer     string // address of the capture that writes
+	// SyncedAt is up to when everything is downstream, by its commit; zero where
+	// nothing was written yet.
+	SyncedAt time.Time
+	// SyncedCheckInterval and CheckpointInterval are the changefeed's own bounds of
+	// what counts as synced.
+	SyncedCheckInterval time.Duration
+	CheckpointInterval  time.Duration
+}
+
+// Fault is what went wrong with a changefeed.
+type Fault struct {
+	At      time.Time
+	Addr    string // of the capture where
+	Code    string
+	Message string
+}
