@@ -78,6 +78,7 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 			return c.progress(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
 		})
 	}
+	services.Go(func() error { return outcomeUnknown(ctx, cluster, a.feed, c.recording.EndTS) })
 	return judge, changefeed.Run(ctx)
 }
 

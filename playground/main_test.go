@@ -230,17 +230,20 @@ func TestWhatCannotRunIsStatusTwo(t *testing.T) {
 	if err := os.WriteFile(stem+".jsonl.gz", stream[:len(stream)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
+	later, stem := copyRecording(t, "20_system")
+	replaceIn(t, stem+".expected.jsonl", `"end_ts":`, `"end_ts":99,"was":`)
 	for name, c := range map[string]struct {
 		args []string
 		text string
 	}{
-		"missing recording":  {[]string{"--recording", golden + "/99_none.jsonl.gz", "--sink-uri", "blackhole://", "--verify"}, "99_none.jsonl.gz"},
-		"one of two missing": {[]string{"--recording", golden + "/20_system.jsonl.gz", "--recording", "nowhere", "--sink-uri", "blackhole://", "--verify"}, "nowhere"},
-		"bad flag":           {[]string{"--speed", "x"}, "--speed x"},
-		"bad scheme":         {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "kafka://x", "--verify"}, `scheme "kafka"`},
-		"no scheme":          {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "somewhere", "--verify"}, "no scheme"},
-		"nobody listens":     {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "mysql://root:secret@127.0.0.1:1/", "--verify"}, "CDC:ErrMySQLConnectionError"},
-		"a stream cut short": {[]string{"--recording", cut, "--sink-uri", "blackhole://", "--verify"}, "20_system: could not run: [CDC:ErrRecordingInvalid]"},
+		"contents of another moment": {[]string{"--recording", later, "--sink-uri", "blackhole://", "--verify"}, "holds the contents at end_ts 99"},
+		"missing recording":          {[]string{"--recording", golden + "/99_none.jsonl.gz", "--sink-uri", "blackhole://", "--verify"}, "99_none.jsonl.gz"},
+		"one of two missing":         {[]string{"--recording", golden + "/20_system.jsonl.gz", "--recording", "nowhere", "--sink-uri", "blackhole://", "--verify"}, "nowhere"},
+		"bad flag":                   {[]string{"--speed", "x"}, "--speed x"},
+		"bad scheme":                 {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "kafka://x", "--verify"}, `scheme "kafka"`},
+		"no scheme":                  {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "somewhere", "--verify"}, "no scheme"},
+		"nobody listens":             {[]string{"--recording", golden + "/20_system.jsonl.gz", "--sink-uri", "mysql://root:secret@127.0.0.1:1/", "--verify"}, "CDC:ErrMySQLConnectionError"},
+		"a stream cut short":         {[]string{"--recording", cut, "--sink-uri", "blackhole://", "--verify"}, "20_system: could not run: [CDC:ErrRecordingInvalid]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := command(t, c.args...)

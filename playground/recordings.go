@@ -145,6 +145,8 @@ func beside(stem, word string, needed bool) (string, error) {
 		switch {
 		case err == nil && info.Mode().IsRegular():
 			return path, nil
+		case err == nil:
+			return "", cdcerr.RecordingInvalid.New("recording %s: %s is not a file but a %s; put the file there, or take it away", stem, path, what(info.Mode()))
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return "", cdcerr.RecordingInvalid.Wrap(err, "recording %s", stem)
 		}
@@ -153,6 +155,19 @@ func beside(stem, word string, needed bool) (string, error) {
 		return "", cdcerr.RecordingInvalid.New("recording %s: %[2]s%[3]s%[4]s is missing, and so is %[2]s%[3]s.jsonl", stem, filepath.Base(stem), word, streamSuffix)
 	}
 	return "", nil
+}
+
+// what is a thing in the file system that is no file.
+func what(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
 }
 
 // readFile hands the (decompressed) contents of a file to read.

@@ -128,6 +128,14 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	refuse(filepath.Join(dir, "a.expected.jsonl"), "given as a.jsonl.gz")
 	writeFile(t, filepath.Join(dir, "README"), "")
 	refuse(filepath.Join(dir, "README"), "given as NAME.jsonl.gz")
+	history := filepath.Join(dir, "a.history.jsonl.gz")
+	if err := os.Mkdir(history, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refuse(a, "a.history.jsonl.gz is not a file but a directory")
+	if err := os.Remove(history); err != nil {
+		t.Fatal(err)
+	}
 	above := t.TempDir()
 	if err := os.Rename(dir, filepath.Join(above, "inner")); err != nil {
 		t.Fatal(err)

@@ -164,6 +164,10 @@ func (p *player) one(ctx context.Context, r recording) (*verdicts, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.expected.EndTS != loaded.EndTS {
+		return nil, cdcerr.RecordingInvalid.New("%s holds the contents at end_ts %d, but %s ends at END %d: contents of another moment cannot be compared; take them at END",
+			r.expected, o.expected.EndTS, r.stream, loaded.EndTS)
+	}
 	if err := p.target.claim(ctx, o.databases); err != nil {
 		return nil, err
 	}

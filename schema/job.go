@@ -2,6 +2,8 @@ package schema
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -80,6 +82,18 @@ func ParseJob(b []byte) (*Job, error) {
 		j.Binlog = &Binlog{}
 	}
 	return j, nil
+}
+
+// queryShown is how much of a statement a message shows.
+const queryShown = 200
+
+// Named is the job for a message: what it does, to what, and the statement.
+func (j *Job) Named() string {
+	query := strings.Join(strings.Fields(j.Query), " ")
+	if len(query) > queryShown {
+		query = strings.ToValidUTF8(query[:queryShown], "") + "…"
+	}
+	return fmt.Sprintf("%s on %s.%s, %q", j.Type, j.SchemaName, j.TableName, query)
 }
 
 // JobRow is one committed change of a row of mysql.tidb_ddl_job, or with

@@ -1,10 +1,12 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/binary"
 	"strconv"
 	"strings"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/span"
 )
 
@@ -43,6 +45,15 @@ func ParseMetaKey(raw []byte) (k MetaKey, ok bool) {
 	}
 	k.TableID, ok = idAfter(string(field), "Table:")
 	return k, ok
+}
+
+// Names tells that the value's id is the one that the key has: what stands under
+// another's key would be taken for that other one.
+func (k MetaKey) Names(id int64) error {
+	if at := cmp.Or(k.TableID, k.SchemaID); at != id {
+		return cdcerr.SchemaSnapshot.New("the metadata under id %d says that it is of id %d", at, id)
+	}
+	return nil
 }
 
 // DatabasesRange is the raw key range of all databases.

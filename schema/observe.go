@@ -38,7 +38,7 @@ func (s *Store) observe(row JobRow) {
 		}
 		s.finish(row)
 	case s.switched(job) && !s.silent[job.ID] && s.find(job.ID) == nil:
-		s.insert(&step{jobID: job.ID, switchTS: row.CommitTS})
+		s.insert(&step{jobID: job.ID, switchTS: row.CommitTS, running: job})
 	}
 }
 

@@ -73,6 +73,7 @@ type name struct {
 type step struct {
 	jobID    int64
 	switchTS tso.TS
+	running  *Job    // as it was when it switched; nil where it was done first
 	done     *JobRow // nil while the job runs
 	silent   bool    // makes no DDL
 
@@ -97,6 +98,13 @@ type Read struct {
 	JobID    int64
 	SchemaID int64
 	At       tso.TS
+}
+
+// Held is a job that holds the resolved-ts: it has switched, and whether it is
+// carried out or rolled back stands in a row that has not come.
+type Held struct {
+	Job      *Job
+	SwitchTS tso.TS
 }
 
 // NewStore makes a store of the changefeed's start-ts: rows and jobs above
@@ -222,6 +230,15 @@ func (s *Store) proceed() error {
 // reading tells whether the tables of a recovered database are awaited.
 func (s *Store) reading() bool {
 	return slices.ContainsFunc(s.pending, func(st *step) bool { return st.asked && !st.answered })
+}
+
+// Held is the job that holds the resolved-ts, if one does, and up to where all job
+// rows are here.
+func (s *Store) Held() (held Held, seen tso.TS) {
+	if len(s.pending) > 0 && s.pending[0].done == nil {
+		held = Held{Job: s.pending[0].running, SwitchTS: s.pending[0].switchTS}
+	}
+	return held, s.seen
 }
 
 // Buffered is how many job rows wait for Resolve.

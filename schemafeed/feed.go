@@ -235,6 +235,14 @@ func (f *Feed) Resolved() tso.TS {
 	return f.at
 }
 
+// Held is the job for whose outcome Resolved waits, its Job nil where none does,
+// and up to where all job rows have come.
+func (f *Feed) Held() (held schema.Held, seen tso.TS) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.store.Held()
+}
+
 // Advanced gets a signal after Resolved has moved. Signals do not pile up: look
 // at Resolved after each.
 func (f *Feed) Advanced() <-chan struct{} { return f.advanced }

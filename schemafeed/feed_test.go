@@ -404,6 +404,9 @@ func TestErrors(t *testing.T) {
 	broken.rows = append(broken.rows, event.RawKV{Op: event.Put, CommitTS: 105, Key: span.AppendInt(span.RecordPrefix(mount.JobTableID), 1), Value: []byte{0x08, 0x0a, 0x02, 0x7f}})
 	unknown := newStore()
 	unknown.job(105, mount.JobTableID, map[string]any{"id": 1, "type": 999, "state": 4, "binlog": map[string]any{"SchemaVersion": 1}})
+	otherTable, otherDatabase := newStore(), newStore()
+	otherTable.put(20, tableKey(1, 20), info(21, "u"))
+	otherDatabase.put(20, databaseKey(2), map[string]any{"id": 3, "db_name": name("other"), "state": 5})
 	half := newStore()
 	half.put(20, tableKey(1, 20), "no table")
 	for _, c := range []struct {
@@ -415,6 +418,8 @@ func TestErrors(t *testing.T) {
 		{"a job row that cannot be read", broken, 100, cdcerr.InvalidDDLJob},
 		{"an unknown action", unknown, 100, cdcerr.UnknownDDL},
 		{"no database", &store{batch: 1}, 100, cdcerr.SchemaSnapshot},
+		{"a table under another one's id", otherTable, 100, cdcerr.SchemaSnapshot},
+		{"a database under another one's id", otherDatabase, 100, cdcerr.SchemaSnapshot},
 		{"a table that cannot be read", half, 100, cdcerr.SchemaSnapshot},
 		{"no start-ts", newStore(), 0, cdcerr.InvalidArgument},
 		{"a subscription that just ends", quitter{newStore()}, 100, cdcerr.Unexpected},

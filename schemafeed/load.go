@@ -38,10 +38,14 @@ func (f *Feed) loadDatabases(ctx context.Context, at tso.TS) error {
 	start, end := schema.DatabasesRange()
 	found := 0
 	err := f.upstream.Scan(ctx, start, end, at, func(key, value []byte) error {
-		if k, ok := schema.ParseMetaKey(key); !ok || k.TableID != 0 {
+		k, ok := schema.ParseMetaKey(key)
+		if !ok || k.TableID != 0 {
 			return nil
 		}
 		db, err := schema.ParseDBInfo(value)
+		if err == nil {
+			err = k.Names(db.ID)
+		}
 		if err != nil {
 			return fmt.Errorf("key %X: %w", key, err)
 		}
@@ -71,6 +75,9 @@ func (f *Feed) loadTables(ctx context.Context, at tso.TS) error {
 			return nil // an auto id, or another counter
 		}
 		info, err := schema.ParseTableInfo(value)
+		if err == nil {
+			err = k.Names(info.ID)
+		}
 		if err != nil {
 			return fmt.Errorf("table %d of database %d: %w", k.TableID, k.SchemaID, err)
 		}
@@ -148,10 +155,14 @@ func (f *Feed) tablesOf(ctx context.Context, schemaID int64, at tso.TS) ([]*sche
 	var out []*schema.TableInfo
 	start, end := schema.TablesRange(schemaID)
 	err := f.upstream.Scan(ctx, start, end, at, func(key, value []byte) error {
-		if k, ok := schema.ParseMetaKey(key); !ok || k.TableID == 0 {
+		k, ok := schema.ParseMetaKey(key)
+		if !ok || k.TableID == 0 {
 			return nil
 		}
 		info, err := schema.ParseTableInfo(value)
+		if err == nil {
+			err = k.Names(info.ID)
+		}
 		if err != nil {
 			return fmt.Errorf("key %X: %w", key, err)
 		}

@@ -87,8 +87,9 @@ type line struct {
 }
 
 // lineMax bounds one line: TiDB's largest transaction is 10 GB, but the largest
-// row that it takes is 120 MB (txn-entry-size-limit), printed in hexadecimal.
-const lineMax = 256 << 20
+// row that it takes is 120 MB (txn-entry-size-limit), printed in hexadecimal, in a
+// stream beside as large an old value.
+const lineMax = 512 << 20
 
 // readLines hands every line of r to take and says where an error came from.
 func readLines(name string, r io.Reader, take func(l *line) error) error {
@@ -118,7 +119,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			if len(whole) > lineMax {
-				return nil, fmt.Errorf("longer than %d bytes", lineMax)
+				return nil, fmt.Errorf("longer than %d bytes, the most that a line may have", lineMax)
 			}
 			continue
 		case errors.Is(err, io.EOF) && len(whole) > 0:

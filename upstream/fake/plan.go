@@ -283,6 +283,9 @@ func (kp *keyPlan) commit(w *write) error {
 	if !w.known && w.op == mvcc.Put && w.value == nil {
 		return fmt.Errorf("line %d: COMMIT of key %X of start_ts %d, and no line has its value", w.line, w.key, w.start)
 	}
+	if w.op == mvcc.Put && len(w.value) == 0 {
+		return fmt.Errorf("line %d: PUT of key %X of start_ts %d with a value of 0 bytes, which TiDB never writes", w.line, w.key, w.start)
+	}
 	if w.known {
 		if err := kp.reach(w); err != nil {
 			return err

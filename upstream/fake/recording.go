@@ -2,6 +2,7 @@ package fake
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/tso"
@@ -40,9 +42,15 @@ const (
 	metaSuffix = ".meta.jsonl.gz"
 )
 
-// longestLine bounds what a line of a recording may take in memory. TiKV refuses
-// entries beyond 8 MiB by default; in hex, with the old value, that is 32 MiB.
-const longestLine = 64 << 20
+// longestLine bounds what a line of a recording may take in memory. The largest
+// row that TiDB can be set to take is 120 MB (txn-entry-size-limit); in hex, with
+// as large an old value, that is 480 MB.
+const longestLine = 512 << 20
+
+// latest is the highest ts that a recording may speak of. After the last step the
+// cluster's clock goes on from there, and needs room; no cluster will hand out what
+// lies above in the next two thousand years.
+const latest = tso.Max - tso.TS(24*time.Hour/time.Millisecond)<<18
 
 // hexBytes is a byte string that JSON holds in hex.
 type hexBytes []byte
@@ -107,8 +115,13 @@ func LoadRecording(path string) (*Recording, error) {
 		return nil, cdcerr.RecordingInvalid.New("%s: no START line", path)
 	case rec.EndTS == 0:
 		return nil, cdcerr.RecordingInvalid.New("%s: no END line: the recording was cut short", path)
-	case rec.EndTS < rec.StartTS || snapshotTS > rec.StartTS:
-		return nil, cdcerr.RecordingInvalid.New("%s: snapshot_ts %d, START %d and END %d are out of order", path, snapshotTS, rec.StartTS, rec.EndTS)
+	case rec.EndTS == rec.StartTS:
+		return nil, cdcerr.RecordingInvalid.New("%s: START and END are both %d: nothing was recorded between them; END must be later", path, rec.EndTS)
+	case rec.EndTS < rec.StartTS:
+		return nil, cdcerr.RecordingInvalid.New("%s: START %d and END %d are out of order", path, rec.StartTS, rec.EndTS)
+	case snapshotTS != rec.StartTS:
+		return nil, cdcerr.RecordingInvalid.New("%s: snapshot_ts %d is not START's ts in %s, %d: what happened to the schema between them is on no record; take the snapshot at START",
+			metaPath, snapshotTS, filepath.Base(path), rec.StartTS)
 	}
 	if rec.plan, err = b.build(rec); err != nil {
 		return nil, cdcerr.RecordingInvalid.Wrap(err, "%s", path)
@@ -152,6 +165,9 @@ func (rec *Recording) readLine(b *planner, n int, text []byte) error {
 	if err := l.parse(text); err != nil {
 		return err
 	}
+	if newest := max(l.TS, l.StartTS, l.CommitTS); newest > latest {
+		return fmt.Errorf("%s at ts %d, above %d, the latest that can be replayed (%s)", l.Type, newest, latest, latest.Time().Format(time.DateOnly))
+	}
 	switch l.Type {
 	case "START":
 		if rec.StartTS != 0 || l.TS == 0 {
@@ -188,20 +204,36 @@ func eachLine(path string, fn func(n int, text []byte) error) error {
 	if err != nil {
 		return cdcerr.RecordingInvalid.Wrap(err, "%s: not a gzip file", path)
 	}
-	in := bufio.NewScanner(z)
-	in.Buffer(make([]byte, 1<<20), longestLine)
-	n := 0
-	var bad error
-	for bad == nil && in.Scan() {
-		n++
-		bad = fn(n, in.Bytes())
-	}
-	// A file that breaks off leaves half a line: say the one, not the other.
-	if err := in.Err(); err != nil {
+	in := bufio.NewReaderSize(z, 1<<20)
+	var text []byte
+	for n := 1; ; n++ {
+		text, err = appendLine(text[:0], in)
+		// A file that breaks off leaves half a line: say the one, not the other.
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = fmt.Errorf("the file ends in mid-stream: %w", err)
 		}
-		return cdcerr.RecordingInvalid.Wrap(err, "%s near line %d", path, n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return cdcerr.RecordingInvalid.Wrap(err, "%s line %d", path, n)
+		}
+		if err != nil && len(text) == 0 {
+			return nil
+		}
+		if bad := fn(n, text); bad != nil {
+			return cdcerr.RecordingInvalid.Wrap(bad, "%s line %d", path, n)
+		}
 	}
-	return cdcerr.RecordingInvalid.Wrap(bad, "%s line %d", path, n)
+}
+
+// appendLine reads a line without its end; at the end of the file also io.EOF.
+func appendLine(text []byte, in *bufio.Reader) ([]byte, error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		text = append(text, part...)
+		switch {
+		case len(text) > longestLine:
+			return text, fmt.Errorf("longer than %d bytes, the most that a line may have", longestLine)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r")), err
+		}
+	}
 }

@@ -77,7 +77,15 @@ func TestRecordingsThatCannotBeRead(t *testing.T) {
 		{"late start", goodMeta, `{'type':'ROLLBACK','key':[k],'start_ts':50}` + "\n" + goodStream, "line 1: ROLLBACK before the START line"},
 		{"empty", goodMeta, "", "no START line"},
 		{"no end", goodMeta, `{'type':'START','ts':100}`, "no END line"},
-		{"snapshot after start", `{'snapshot_ts':101,'cluster_id':9}`, goodStream, "out of order"},
+		{"snapshot after start", `{'snapshot_ts':101,'cluster_id':9}`, goodStream, "snapshot_ts 101 is not START's ts"},
+		{"snapshot before start", `{'snapshot_ts':99,'cluster_id':9}`, goodStream, "snapshot_ts 99 is not START's ts in x.jsonl.gz, 100"},
+		{"end before start", goodMeta, `{'type':'START','ts':100}` + "\n" + `{'type':'END','ts':99}`, "out of order"},
+		{"end at start", goodMeta, `{'type':'START','ts':100}` + "\n" + `{'type':'END','ts':100}`, "nothing was recorded between them"},
+		{"end beyond all time", goodMeta, `{'type':'START','ts':100}` + "\n" + `{'type':'END','ts':18446744073709551615}`, "line 2: END at ts 18446744073709551615, above"},
+		{"commit beyond all time", goodMeta, goodStream + "\n" + `{'type':'COMMITTED','op':'PUT','key':[k],'value':[v],'start_ts':200,'commit_ts':18446744073709551614}`,
+			"line 3: COMMITTED at ts 18446744073709551614, above"},
+		{"an empty value", goodMeta, goodStream + "\n" + `{'type':'COMMITTED','op':'PUT','key':[k],'value':'','start_ts':200,'commit_ts':300}`,
+			"line 3: PUT of key 6B of start_ts 200 with a value of 0 bytes"},
 		{"not json", goodMeta, goodStream + "\nPREWRITE", "x.jsonl.gz line 3: invalid character"},
 		{"not hex", goodMeta, goodStream + "\n" + `{'type':'PREWRITE','key':'zz'}`, "line 3: encoding/hex"},
 		{"unknown type", goodMeta, goodStream + "\n" + `{'type':'WARP'}`, `line 3: type "WARP" is not known`},
@@ -98,6 +106,14 @@ func TestRecordingsThatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A row may be 120 MB, in hex.
+func TestALongLineIsRead(t *testing.T) {
+	value := strings.Repeat("61", 33<<20)
+	path := writeRecording(t, goodMeta, goodStream+"\n"+`{'type':'COMMITTED','op':'PUT','key':[k],'value':'`+value+`','start_ts':200,'commit_ts':300}`)
+	_, err := fake.LoadRecording(path)
+	must(t, err)
 }
 
 func TestRecordingFilesThatAreNotThere(t *testing.T) {
@@ -144,7 +160,7 @@ func TestRecordingFilesThatAreNotThere(t *testing.T) {
 // Lines in the orders that a subscriber may see them in, and what the store
 // must have made of them.
 func TestPlanUntanglesWhatASubscriberSaw(t *testing.T) {
-	rec, err := fake.LoadRecording(writeRecording(t, goodMeta, `
+	rec, err := fake.LoadRecording(writeRecording(t, strings.ReplaceAll(goodMeta, "100", "262144000"), `
 		{'type':'START','ts':262144000}
 		{'type':'COMMIT','op':'PUT','key':[t-live-first],'value':[a],'start_ts':262144010,'commit_ts':262144020}
 		{'type':'PREWRITE','op':'PUT','key':[t-live-first],'value':[a],'start_ts':262144010}
