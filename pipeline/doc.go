@@ -25,6 +25,10 @@
 // carries out those at its start-ts as well; its rows are those above. Nothing
 // above the gate is read, so nothing above it is written (P5).
 //
+// A sync point bounds the reader like a DDL. It stands behind the DDLs of its
+// timestamp, so that at it the downstream is one exact snapshot of the upstream,
+// and the checkpoint follows it: a crash in between asks for it again.
+//
 // What no row event can be right about stops the pipeline with a code: a
 // rename into scope, a table that loses or gains its key (P8). Rows whose
 // physical id no schema knows at their commit-ts are dropped and counted: TiDB

@@ -66,6 +66,10 @@ type Config struct {
 	// FilterLoop leaves out rows that another changefeed wrote upstream.
 	FilterLoop bool
 
+	// SyncPoints is how often the downstream notes a moment at which it equals the
+	// upstream: at each timestamp whose wall clock is a multiple of it; 0 never.
+	SyncPoints time.Duration
+
 	// BatchRows and BatchBytes (raw and mounted) end a batch at the next transaction.
 	BatchRows  int
 	BatchBytes int64
@@ -149,6 +153,8 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("Filter: missing")
 	case c.BatchRows < 0 || c.BatchBytes < 0:
 		return cdcerr.InvalidArgument.New("BatchRows %d, BatchBytes %d: must be positive", c.BatchRows, c.BatchBytes)
+	case c.SyncPoints < 0 || c.SyncPoints%time.Millisecond != 0:
+		return cdcerr.InvalidArgument.New("SyncPoints %v: must be whole milliseconds, not below 0", c.SyncPoints)
 	case c.TxnBytes < 0:
 		return cdcerr.InvalidArgument.New("TxnBytes %d: must be positive", c.TxnBytes)
 	}
@@ -225,6 +231,7 @@ type Progress struct {
 	DDLs       uint64
 	Unknown    uint64 // rows dropped because no schema knows their physical id
 	LeftOut    uint64 // rows of tables that the filter leaves out
+	SyncPoint  tso.TS // the last one that the sink has noted
 	Checkpoint tso.TS
 	Resolved   tso.TS
 	Lag        time.Duration // from Checkpoint to now

@@ -19,6 +19,7 @@ type item struct {
 	// forget says that all rows at or below it are downstream after txns.
 	forget tso.TS
 	ddl    *event.DDL
+	sync   *event.SyncPoint
 	// upto says that everything at or below it, DDLs too, is downstream now.
 	upto tso.TS
 	// err ends the changefeed, after everything before it is downstream.
@@ -34,6 +35,7 @@ type reader struct {
 	last    tso.TS    // everything at or below has been read
 	ddls    []planned // known and not carried out; see take
 	skipped map[int64]bool
+	sync    tso.TS // the next sync point; tso.Max where there are none
 
 	raws    []*event.RawKV
 	mounter *mount.Mounter
@@ -59,6 +61,7 @@ func newReader(p *Pipeline, queue chan<- item) *reader {
 		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate},
 		last:    max(p.cfg.StartTS, p.cfg.Checkpoint),
 		skipped: map[int64]bool{},
+		sync:    p.cfg.syncPointAbove(p.cfg.Checkpoint),
 		raws:    make([]*event.RawKV, rawsLen),
 		mounter: mount.New(),
 		batch:   batch{rowsMax: p.cfg.BatchRows, bytesMax: p.cfg.BatchBytes},
@@ -131,6 +134,17 @@ func (r *reader) skip(t *event.Table) {
 	}
 }
 
+// syncPointAbove is the first sync point above ts. They lie at multiples of the
+// interval, so that a changefeed that is resumed goes on with the same ones, and
+// changefeeds that share an interval share them.
+func (c *Config) syncPointAbove(ts tso.TS) tso.TS {
+	every := c.SyncPoints.Milliseconds()
+	if every == 0 {
+		return tso.Max
+	}
+	return tso.New((ts.Physical()/every+1)*every, 0)
+}
+
 // The causes of bounds.
 const (
 	causeSpans  = "the slowest span is resolved up to here"
@@ -138,6 +152,7 @@ const (
 	causeGate   = "the gate is open up to here"
 	causeTarget = "target-ts"
 	causeDDL    = "a DDL comes next"
+	causeSync   = "a sync point comes next"
 )
 
 // bound is up to where everything can be read now, and what stops it there.
@@ -159,6 +174,7 @@ func (r *reader) bound(ctx context.Context) (upper tso.TS, cause string, err err
 	// What is resolved up to here will be read whatever comes, a DDL in between
 	// or not: the sorter may count on it.
 	r.rows.Readable(upper)
+	lower(r.sync, causeSync)
 	lower(r.rows.Resolved(), causeSpans)
 	if len(r.ddls) > 0 {
 		lower(r.ddls[0].SwitchTS, causeDDL)
@@ -166,7 +182,8 @@ func (r *reader) bound(ctx context.Context) (upper tso.TS, cause string, err err
 	return upper, cause, nil
 }
 
-// step reads (last, upper] and then carries out the DDLs at upper.
+// step reads (last, upper], carries out the DDLs at upper, and then notes the sync
+// point there.
 //
 // The checkpoint goes to just below a DDL before the DDL runs. Whether a DDL was
 // done is not known after a lost answer; if it was, rows before it no longer fit
@@ -192,7 +209,12 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 		r.ddls = r.ddls[1:]
 	}
 	r.last = upper
-	return r.put(ctx, item{forget: upper, upto: upper})
+	done := item{forget: upper, upto: upper}
+	if upper == r.sync {
+		done.sync = &event.SyncPoint{TS: upper}
+		r.sync = r.cfg.syncPointAbove(upper)
+	}
+	return r.put(ctx, done)
 }
 
 // read queues all rows in (last, upper].

@@ -412,6 +412,10 @@ func (d *downstream) DDL(ctx context.Context, _ sink.Grant, ddl *event.DDL) erro
 	return d.note(ctx, fmt.Sprintf("%d DDL %s", ddl.SwitchTS, ddl.Query))
 }
 
+func (d *downstream) SyncPoint(ctx context.Context, _ sink.Grant, p event.SyncPoint) error {
+	return d.note(ctx, fmt.Sprintf("sync point %d", p.TS))
+}
+
 func (d *downstream) Checkpoint(ctx context.Context, ts tso.TS) error {
 	return d.note(ctx, fmt.Sprintf("checkpoint %d", ts))
 }

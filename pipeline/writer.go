@@ -46,6 +46,12 @@ func (p *Pipeline) work(ctx context.Context, it item) error {
 		}
 		p.note(func(s *Progress) { s.DDLs++ })
 	}
+	if it.sync != nil {
+		if err := p.sink.SyncPoint(ctx, p.cfg.Grant(), *it.sync); err != nil {
+			return fmt.Errorf("sync point at %d: %w", it.sync.TS, err)
+		}
+		p.note(func(s *Progress) { s.SyncPoint = it.sync.TS })
+	}
 	if it.upto != 0 {
 		if err := p.moveCheckpoint(ctx, it.upto); err != nil {
 			return err

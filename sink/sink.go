@@ -37,6 +37,11 @@ type Sink interface {
 	Whole() bool
 	// DDL carries out one DDL after everything at or below its SwitchTS was written.
 	DDL(ctx context.Context, g Grant, d *event.DDL) error
+	// SyncPoint records a pair of timestamps: upstream's, and the downstream's own
+	// at which it holds the same. Everything up to p.TS was written, DDLs too, and
+	// nothing above; it may be asked for again after a crash. Where there is
+	// nothing to record it in, it does nothing.
+	SyncPoint(ctx context.Context, g Grant, p event.SyncPoint) error
 	// Checkpoint says that everything up to ts is downstream.
 	Checkpoint(ctx context.Context, ts tso.TS) error
 	// Close releases connections. No call follows it.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,11 @@ import (
 
 // Install is the command that installs the server on Debian.
 const Install = "apt-get install -y mariadb-server"
+
+// BinLog are options for a server that keeps a binary log of rows.
+func BinLog() []string {
+	return []string{"--log-bin=log", "--binlog-format=ROW", "--binlog-row-image=FULL", "--server-id=1"}
+}
 
 // startMax bounds a start: half a second on an idle machine, so that a minute
 // is only reached where something is wrong.
@@ -47,9 +53,9 @@ type Server struct {
 
 // Start is a server for one test or for a TestMain's tb: it fails tb where the
 // server cannot start, and stops it when tb ends.
-func Start(tb testing.TB) *Server {
+func Start(tb testing.TB, options ...string) *Server {
 	tb.Helper()
-	s, err := Open(tb.TempDir())
+	s, err := Open(tb.TempDir(), options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -62,8 +68,9 @@ func Start(tb testing.TB) *Server {
 }
 
 // Open installs data in dir, which must be empty or hold what an earlier Open
-// left, starts a server over it and returns when it answers.
-func Open(dir string) (*Server, error) {
+// left, starts a server over it and returns when it answers. Options of the
+// server, such as those of BinLog, come after the usual ones.
+func Open(dir string, options ...string) (*Server, error) {
 	server, install, err := binaries(append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin"))
 	if err != nil {
 		return nil, err
@@ -79,7 +86,7 @@ func Open(dir string) (*Server, error) {
 	// Between the choice of a free port and its use another process may take
 	// it; four tries make that a curiosity.
 	for try := 1; ; try++ {
-		s, err := launch(server, dir, data)
+		s, err := launch(server, dir, data, options)
 		if err == nil || try == 4 || !errors.Is(err, errPortTaken) {
 			return s, err
 		}
@@ -136,7 +143,7 @@ var errPortTaken = errors.New("mariadb: the chosen port was taken before the ser
 // on Close, and when the test binary dies in whatever way.
 const keeper = `"$@" & child=$!; trap 'kill "$child"' TERM INT; read -r line; kill "$child" 2>/dev/null; wait "$child"`
 
-func launch(server, dir, data string) (*Server, error) {
+func launch(server, dir, data string, options []string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -146,14 +153,15 @@ func launch(server, dir, data string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mariadb: directory for the socket: %w", err)
 	}
-	cmd := exec.Command("/bin/sh", "-c", keeper, "keeper", server, "--no-defaults",
-		"--user="+me(), "--datadir="+data, "--socket="+filepath.Join(run, "s"), "--pid-file="+filepath.Join(run, "pid"),
+	args := slices.Concat([]string{"-c", keeper, "keeper", server, "--no-defaults",
+		"--user=" + me(), "--datadir=" + data, "--socket=" + filepath.Join(run, "s"), "--pid-file=" + filepath.Join(run, "pid"),
 		// Of its own: a server that starts clears temporary tables out of its
 		// tmpdir, those of every other server there too.
-		"--tmpdir="+run,
-		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-log-bin",
+		"--tmpdir=" + run,
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port), "--skip-log-bin",
 		"--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=96M",
-		"--max-allowed-packet=64M", "--skip-name-resolve")
+		"--max-allowed-packet=64M", "--skip-name-resolve"}, options)
+	cmd := exec.Command("/bin/sh", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a ^C at the terminal must not reach it before Close
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -31,6 +31,7 @@ type Counts struct {
 	Txns       uint64
 	Bytes      uint64 // of keys and values, before and after, as they came
 	DDLs       uint64
+	SyncPoints uint64
 	Checkpoint tso.TS
 }
 
@@ -81,6 +82,17 @@ func (s *Sink) DDL(ctx context.Context, _ sink.Grant, _ *event.DDL) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts.DDLs++
+	return nil
+}
+
+// SyncPoint implements sink.Sink.
+func (s *Sink) SyncPoint(ctx context.Context, _ sink.Grant, _ event.SyncPoint) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.SyncPoints++
 	return nil
 }
 

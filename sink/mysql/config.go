@@ -26,6 +26,11 @@ type Config struct {
 	// one of them is set; without CA the system's roots are trusted.
 	CA, Cert, Key string
 
+	// Cluster and Changefeed are what the control tables downstream call the writer.
+	Cluster, Changefeed string
+	// SyncPointRetention is how long rows of sync points are kept; 0 for ever.
+	SyncPointRetention time.Duration
+
 	// Atomicity says whether an upstream transaction that is too large to be held
 	// may be written in pieces.
 	Atomicity Atomicity
@@ -59,6 +64,11 @@ func Default() Config {
 		Scheme: "mysql",
 		User:   "root",
 		Port:   4000,
+
+		Cluster:            "default",
+		Changefeed:         "default",
+		SyncPointRetention: 24 * time.Hour,
+
 		// Many rows a commit and a statement pay for the round trips, and still
 		// end well within a second, so that the checkpoint moves.
 		MaxTxnRows:        4096,

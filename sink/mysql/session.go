@@ -244,6 +244,7 @@ const (
 	errCantDrop         = 1091
 	errNoSuchTable      = 1146
 	errKeyNotExists     = 1176
+	errUnknownVariable  = 1193
 	errLockWait         = 1205
 	errDeadlock         = 1213
 	errUnknownZone      = 1298

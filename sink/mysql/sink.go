@@ -26,7 +26,8 @@ type Sink struct {
 	snapshot Snapshot // nil: DDL that needs it is refused
 	log      *slog.Logger
 
-	texts tableTexts
+	texts      tableTexts
+	syncPoints syncPoints
 }
 
 var _ sink.Sink = (*Sink)(nil)
