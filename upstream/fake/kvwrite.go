@@ -227,18 +227,21 @@ func (s *storeServer) acquire(ctx context.Context, req *kvrpcpb.PessimisticLockR
 		if gone == nil {
 			return found, fault, err
 		}
+		var over error
 		select {
 		case <-gone:
 		case <-timeout.C:
-			patience = -1
+			// Whoever leads the region by now: the client has to hear of the lock, or
+			// in a storm it waits for ever.
+			over = locked
 		case <-ctx.Done():
-			patience = -1
+			over = ctx.Err()
 		}
 		c.mu.Lock()
 		c.waiting.remove(p.StartTS, locked.Lock.Key, gone)
 		c.mu.Unlock()
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+		if over != nil {
+			return nil, nil, over
 		}
 	}
 }
