@@ -59,7 +59,6 @@ lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
 bench: ## what the data path costs beside a bare stream, and how late it is
 	$(GO) run ./cmd/bench $(ARGS)
 	$(GO) test -run '^$$' -bench . -benchmem ./pipeline
-	$(GO) test -run '^$$' -bench Regions -benchtime 1x ./upstream
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME each

@@ -27,11 +27,13 @@ func TestMain(m *testing.M) {
 func TestSmallRun(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
-	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0", "-quota", "4"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0", "-quota", "4",
+		"-regions", "500", "-idle", "100ms", "-tables", "200", "-strict=false"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, &errs)
 	}
-	for _, want := range []string{"2000 rows of 200 bytes", "   1  bare ", "   2  stream ", "median of 2 pairs", "one transaction of 76608 rows, 4 times the quota of 4 MiB"} {
+	for _, want := range []string{"2000 rows of 200 bytes", "one hot region", "   1  bare ", "   2  stream ", "median of 2 pairs", "one transaction of 76608 rows, 4 times the quota of 4 MiB", "500 regions in which nothing happens",
+		" 200 tables are created"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -39,7 +41,7 @@ func TestSmallRun(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"-pairs", "0"}, {"-rows", "-1"}, {"nobody"}, {"-banana"}} {
+	for _, args := range [][]string{{"-pairs", "-1"}, {"-rows", "-1"}, {"nobody"}, {"-banana"}} {
 		var out, errs bytes.Buffer
 		if bench.Main(context.Background(), args, io.NopCloser(strings.NewReader("")), &out, &errs) == 0 || errs.Len() == 0 {
 			t.Errorf("%v: accepted, %q", args, errs.String())

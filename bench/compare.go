@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,17 +18,48 @@ import (
 const (
 	wallShare = 0.5 // of the bare client's rows a second, at least
 	cpuTimes  = 4.0 // the bare client's CPU time, at most
+
+	allocsMost = 2.0 // allocations a row
 )
 
-// compare is the parent: pairs of runs, then lag.
+// compare is the parent: one measurement after the other, each of which can be
+// left out. Where something does not hold, that is its error, at the end.
 func compare(ctx context.Context, o options, out io.Writer) error {
-	if o.pairs < 1 || o.rows < 1 {
+	if o.pairs < 0 || o.rows < 1 {
 		return fmt.Errorf("-pairs %d, -rows %d: must be positive", o.pairs, o.rows)
 	}
+	o.judge = new(judge)
+	for _, measurement := range []func(context.Context, io.Writer) error{
+		o.streams, o.large, o.tables, o.idles, o.lags,
+	} {
+		if err := measurement(ctx, out); err != nil {
+			return err
+		}
+	}
+	if o.strict {
+		return o.judge.verdict()
+	}
+	return nil
+}
+
+// streams runs pairs of clients over the same stream: over a table with its rows
+// in many regions, and with all of them in one.
+func (o options) streams(ctx context.Context, out io.Writer) error {
+	if o.pairs == 0 {
+		return nil
+	}
 	fmt.Fprintf(out, "%d rows of %d bytes, PREWRITE and COMMIT; upstream in a process of its own.\n", o.rows, rowBytes)
-	fmt.Fprint(out, "bare: a client that throws the stream away; stream: the whole pipeline into a black hole.\n\n")
-	fmt.Fprintf(out, "%4s  %-6s %8s %8s %12s %12s %8s\n", "pair", "client", "wall s", "CPU s", "rows/s", "allocs/row", "MiB")
-	var walls, cpus []float64
+	fmt.Fprint(out, "bare: a client that throws the stream away; stream: the whole pipeline into a black hole.\n")
+	if err := o.comparePairs(ctx, out, "8 regions"); err != nil {
+		return err
+	}
+	o.hot, o.pairs = true, min(o.pairs, 3)
+	return o.comparePairs(ctx, out, "one hot region")
+}
+
+func (o options) comparePairs(ctx context.Context, out io.Writer, what string) error {
+	fmt.Fprintf(out, "\n%s\n%4s  %-6s %8s %8s %12s %12s %8s\n", what, "pair", "client", "wall s", "CPU s", "rows/s", "allocs/row", "MiB")
+	var walls, cpus, allocs []float64
 	for pair := range o.pairs {
 		used := map[string]Usage{}
 		roles := []string{"bare", "stream"}
@@ -48,11 +80,31 @@ func compare(ctx context.Context, o options, out io.Writer) error {
 		}
 		walls = append(walls, used["bare"].Wall.Seconds()/used["stream"].Wall.Seconds())
 		cpus = append(cpus, used["stream"].CPU.Seconds()/used["bare"].CPU.Seconds())
+		allocs = append(allocs, float64(used["stream"].Mallocs)/float64(o.rows))
 	}
-	wall, cpu := median(walls), median(cpus)
-	fmt.Fprintf(out, "\nmedian of %d pairs: %.0f %% of the bare client's speed (hold: ≥ %.0f %%) %s, %.2f × its CPU (hold: ≤ %.0f ×) %s\n",
-		o.pairs, 100*wall, 100*wallShare, held(wall >= wallShare), cpu, cpuTimes, held(cpu <= cpuTimes))
-	return errors.Join(o.large(ctx, out), o.idles(ctx, out), o.lags(ctx, out))
+	wall, cpu, alloc := median(walls), median(cpus), median(allocs)
+	fmt.Fprintf(out, "median of %d pairs: %.0f %% of the bare client's speed (hold: ≥ %.0f %%) %s, %.2f × its CPU (hold: ≤ %.0f ×) %s, %.2f allocations a row (hold: ≤ %.0f) %s\n",
+		o.pairs, 100*wall, 100*wallShare, o.judge.held(what+": speed", wall >= wallShare),
+		cpu, cpuTimes, o.judge.held(what+": CPU", cpu <= cpuTimes), alloc, allocsMost, o.judge.held(what+": allocations", alloc <= allocsMost))
+	return nil
+}
+
+// judge notes what does not hold.
+type judge struct{ broken []string }
+
+func (j *judge) held(what string, ok bool) string {
+	if ok {
+		return "held"
+	}
+	j.broken = append(j.broken, what)
+	return "NOT HELD"
+}
+
+func (j *judge) verdict() error {
+	if len(j.broken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("does not hold: %s", strings.Join(j.broken, "; "))
 }
 
 // lags watches how late a changefeed is, for each resolved-ts interval.
@@ -72,17 +124,10 @@ func (o options) lags(ctx context.Context, out io.Writer) error {
 			s    Spread
 		}{{"checkpoint", l.Checkpoint}, {fmt.Sprintf("%d rows", l.Rows), l.Row}} {
 			ok := line.s.P50 <= o.interval+100*time.Millisecond && line.s.P99 <= 2*time.Second
-			fmt.Fprintf(out, "%10v  %-12s %10v %10v %10v %s\n", o.interval, line.from, line.s.P50, line.s.P99, line.s.Max, held(ok))
+			fmt.Fprintf(out, "%10v  %-12s %10v %10v %10v %s\n", o.interval, line.from, line.s.P50, line.s.P99, line.s.Max, o.judge.held("lag", ok))
 		}
 	}
 	return nil
-}
-
-func held(ok bool) string {
-	if ok {
-		return "held"
-	}
-	return "NOT HELD"
 }
 
 func median(all []float64) float64 {
@@ -94,12 +139,15 @@ func median(all []float64) float64 {
 func (o options) measure(ctx context.Context, role string, result any) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large"), "-recording", ""}
+	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large"), fmt.Sprintf("-hot=%v", o.hot), "-recording", ""}
 	if role == "lag" {
 		args[len(args)-1] = o.recording
 	}
 	if role == "idle" {
 		args = append(args, "-spans", fmt.Sprint(o.spans), "-regions", fmt.Sprint(o.regions))
+	}
+	if role == "tables" {
+		args = append(args, "-tables", fmt.Sprint(o.creates), "-made")
 	}
 	up, err := spawn(ctx, "upstream", args...)
 	if err != nil {
@@ -111,7 +159,7 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 		return fmt.Errorf("upstream: %w", err)
 	}
 	client, err := spawn(ctx, role, "-rows", fmt.Sprint(o.rows), "-pd", h.PD, "-start", fmt.Sprint(uint64(h.StartTS)),
-		"-lag", o.lagFor.String(), "-cpuprofile", o.profile, "-quota", fmt.Sprint(o.quota), "-spans", fmt.Sprint(o.spans))
+		"-lag", o.lagFor.String(), "-cpuprofile", o.profile, "-quota", fmt.Sprint(o.quota), "-spans", fmt.Sprint(o.spans), "-idle", o.idleFor.String(), "-tables", fmt.Sprint(o.creates))
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,6 @@ type Idle struct {
 	CPU        float64 // of one processor
 }
 
-// idleFor is how long an idle capture is watched.
-const idleFor = 10 * time.Second
-
 // idles watches the regions in tables of a hundred and of ten, for each
 // resolved-ts interval.
 func (o options) idles(ctx context.Context, out io.Writer) error {
@@ -102,7 +99,7 @@ func (i *Idle) watch(ctx context.Context, o options, client *upstream.Client, in
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	watch = startWatch()
-	end := time.NewTimer(idleFor)
+	end := time.NewTimer(o.idleFor)
 	defer end.Stop()
 	for done := false; !done; {
 		select {

@@ -45,7 +45,7 @@ func (o options) large(ctx context.Context, out io.Writer) error {
 	above := l.RSS - l.Idle
 	fmt.Fprintf(out, "\none transaction of %d rows, %d times the quota of %d MiB: %.1f s, %.1f CPU s, %d MiB on disk, %d MiB above the %d of an idle capture (hold: ≤ %.0f) %s\n",
 		o.rows, largeTimes, o.quota, l.Wall.Seconds(), l.CPU.Seconds(), l.Disk>>20, above>>20, l.Idle>>20,
-		(1+largeSlack)*float64(o.quota), held(float64(above) <= (1+largeSlack)*float64(quota)))
+		(1+largeSlack)*float64(o.quota), o.judge.held("one large transaction: memory", float64(above) <= (1+largeSlack)*float64(quota)))
 	return nil
 }
 

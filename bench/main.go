@@ -23,6 +23,9 @@ type options struct {
 	profile   string
 	quota     int // MiB
 	regions   int
+	idleFor   time.Duration
+	creates   int
+	strict    bool
 
 	// Between parent and children.
 	pd       string
@@ -30,6 +33,10 @@ type options struct {
 	interval time.Duration
 	oneTxn   bool
 	spans    int
+	made     bool
+	hot      bool
+
+	judge *judge // the parent's
 }
 
 // Main runs one process: the parent without a word, else the child that it
@@ -43,15 +50,20 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.IntVar(&o.rows, "rows", 1_000_000, "rows of 200 bytes that each run streams")
-	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole")
+	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole; 0 leaves them out")
 	flags.DurationVar(&o.lagFor, "lag", 8*time.Second, "how long lag is watched for each resolved-ts interval; 0 leaves it out")
 	flags.StringVar(&o.recording, "recording", "testdata/golden/workloads/bank.jsonl.gz", "a recording, the load under which lag is watched")
 	flags.IntVar(&o.quota, "quota", 256, "memory quota in MiB, of which one transaction takes four; 0 leaves it out")
 	flags.IntVar(&o.regions, "regions", 100_000, "regions that are followed while nothing happens; 0 leaves it out")
+	flags.DurationVar(&o.idleFor, "idle", 5*time.Second, "how long they are watched once all are resolved")
+	flags.IntVar(&o.creates, "tables", 5000, "tables that are created and followed; 0 leaves it out")
 	flags.StringVar(&o.profile, "cpuprofile", "", "a file for the whole pipeline's CPU profile")
 	flags.StringVar(&o.pd, "pd", "", "for children: where PD is")
 	flags.Uint64Var(&o.start, "start", 0, "for children: start-ts")
 	flags.IntVar(&o.spans, "spans", 0, "for children: subscriptions that share the regions")
+	flags.BoolVar(&o.made, "made", false, "for children: replay the creation of tables")
+	flags.BoolVar(&o.strict, "strict", true, "end with an error where something does not hold")
+	flags.BoolVar(&o.hot, "hot", false, "for children: all rows are in one region")
 	flags.BoolVar(&o.oneTxn, "one", false, "for children: all rows are one transaction")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
 	switch err := flags.Parse(args); {
@@ -105,10 +117,12 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 		result, err = large(ctx, o)
 	case "idle":
 		result, err = idle(ctx, o)
+	case "tables":
+		result, err = tables(ctx, o)
 	case "lag":
 		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
 	default:
-		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle or lag", role)
+		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables or lag", role)
 	}
 	if err != nil {
 		return err

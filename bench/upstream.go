@@ -42,12 +42,21 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 			return err
 		}
 		cfg.Recording, cfg.Speed, cfg.HoldForSubscriber = rec, 1, true
+	} else if o.made {
+		rec, err := madeTables(o.creates)
+		if err != nil {
+			return err
+		}
+		cfg.Recording, cfg.HoldForSubscriber = rec, true
 	} else if o.spans == 0 {
 		b, err := load(o.rows)
 		if err != nil {
 			return err
 		}
 		b.OneTxn = o.oneTxn
+		if o.hot {
+			b.Regions = 1
+		}
 		cfg.Bulk = b
 	}
 	c, err := fake.Start(cfg)

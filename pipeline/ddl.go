@@ -19,8 +19,10 @@ type planned struct {
 }
 
 // aheadMax is how many DDLs are planned ahead. A changefeed that catches up meets
-// thousands; each brings subscriptions, of which so many may start at once.
-const aheadMax = 64
+// thousands, and each so many cost a resolved interval, up to a second: with some
+// ten that is nothing. A table that is followed before its turn costs a dozen
+// kilobytes; scans stand in line in upstream.
+const aheadMax = 1024
 
 // take plans DDLs ahead: the physical ids that they bring are followed at once,
 // from their switch-ts on. One by one, each would hold the bound until TiKV's
@@ -88,9 +90,6 @@ func (r *reader) carryOut(ctx context.Context, p *planned) error {
 	}
 	for _, t := range p.Keyless {
 		r.skip(t)
-	}
-	for _, why := range p.Ignored {
-		r.cfg.Log.Info("DDL is ignored, as configured", "changefeed", r.cfg.Changefeed, "job", p.JobID, "ts", p.SwitchTS, "why", why)
 	}
 	for _, id := range p.Removed {
 		r.rows.Leave(span.OfTable(id))

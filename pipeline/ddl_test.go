@@ -154,24 +154,24 @@ func TestDDLsArePlannedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, nil, table(1, "a"))
 		var want []string
-		for i := range int64(100) {
+		for i := range int64(1100) {
 			ts := tso.TS(101 + i)
 			w.sc.ddl(&event.DDL{SwitchTS: ts, Query: fmt.Sprint("create ", i), Tables: []event.TableChange{change(nil, table(10+i, "t"))}})
 			want = append(want, fmt.Sprintf("%d DDL create %d", ts, i), fmt.Sprintf("checkpoint %d", ts))
 		}
-		w.sc.resolve(300)
+		w.sc.resolve(1300)
 		w.settle()
-		if n := len(w.up.ids()); n != 65 { // as many as may start at once, and a
+		if n := len(w.up.ids()); n != 1025 { // as many as are planned ahead, and a
 			t.Fatalf("%d spans are followed", n)
 		}
-		w.resolve(300)
+		w.resolve(1300)
 		w.settle()
-		if n := len(w.up.ids()); n != 101 {
+		if n := len(w.up.ids()); n != 1101 {
 			t.Fatalf("%d spans are followed", n)
 		}
-		w.resolve(300)
-		w.want(append(want, "checkpoint 300")...)
-		if w.up.from[10] != 101 || w.up.from[109] != 200 {
+		w.resolve(1300)
+		w.want(append(want, "checkpoint 1300")...)
+		if w.up.from[10] != 101 || w.up.from[1109] != 1200 {
 			t.Fatal(w.up.from)
 		}
 	})

@@ -40,10 +40,9 @@ func (r *reader) beginLarge(ctx context.Context, raw *event.RawKV) error {
 	return r.flush(ctx, raw.CommitTS.Prev())
 }
 
-// survey counts a change of the large transaction. What an expression leaves out
-// is counted with it: that shows when it is delivered.
+// survey counts a change of the large transaction.
 func (r *reader) survey(raw *event.RawKV) error {
-	t, _, err := r.countedTable(raw)
+	t, err := r.countedTable(raw)
 	if t == nil || err != nil {
 		return err
 	}
@@ -126,11 +125,11 @@ func (p *pieces) pass(ctx context.Context, l *large, part func(*event.Row) *even
 }
 
 func (p *pieces) take(ctx context.Context, raw *event.RawKV, part func(*event.Row) *event.Row) error {
-	t, v, err := p.tableOf(raw)
-	if t == nil || !v.wanted || err != nil {
+	t, wanted, err := p.tableOf(raw)
+	if t == nil || !wanted || err != nil {
 		return err
 	}
-	row, err := p.mount(raw, t, v.rows)
+	row, err := p.mounter.Row(raw, t)
 	if row == nil || err != nil {
 		return err
 	}

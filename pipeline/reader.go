@@ -48,13 +48,7 @@ type reader struct {
 	tableID int64
 	tableTS tso.TS
 	table   *event.Table
-	wanted  map[*event.Table]verdict // since the last DDL
-}
-
-// verdict is what is wanted of a table's rows.
-type verdict struct {
-	wanted bool
-	rows   *filter.RowRule
+	wanted  map[*event.Table]bool // verdicts since the last DDL
 }
 
 // rawsLen is how many rows are taken from the sorter at once: enough to make a
@@ -71,7 +65,7 @@ func newReader(p *Pipeline, queue chan<- item) *reader {
 		raws:    make([]*event.RawKV, rawsLen),
 		mounter: mount.New(),
 		batch:   batch{rowsMax: p.cfg.BatchRows, bytesMax: p.cfg.BatchBytes},
-		wanted:  map[*event.Table]verdict{},
+		wanted:  map[*event.Table]bool{},
 	}
 }
 
@@ -118,9 +112,6 @@ func (r *reader) start(ctx context.Context) error {
 	for _, t := range r.schema.Tables(r.cfg.Checkpoint) {
 		switch r.scope.Table(t) {
 		case filter.Wanted:
-			if _, err := r.scope.Rules.Rows(t); err != nil {
-				return err
-			}
 			for _, id := range t.PhysicalIDs() {
 				if err := r.rows.Follow(ctx, span.OfTable(id), r.last); err != nil {
 					return err
@@ -282,87 +273,53 @@ func (r *reader) next(ctx context.Context, raw *event.RawKV) error {
 
 // row mounts one change, unless nobody wants it.
 func (r *reader) row(raw *event.RawKV) error {
-	t, rows, err := r.countedTable(raw)
+	t, err := r.countedTable(raw)
 	if t == nil || err != nil {
 		return err
 	}
-	row, err := r.mount(raw, t, rows)
-	if err != nil || row == nil {
-		return err
-	}
-	r.batch.add(row)
-	return nil
-}
-
-// mount decodes one change; nil where there is nothing to it, or an expression of
-// an event filter leaves it out.
-func (r *reader) mount(raw *event.RawKV, t *event.Table, rows *filter.RowRule) (*event.Row, error) {
 	row, err := r.mounter.Row(raw, t)
-	if row == nil || err != nil || rows == nil {
-		return row, err
+	if row != nil && err == nil {
+		r.batch.add(row)
 	}
-	ignored, err := rows.Ignores(row)
-	if ignored {
-		r.leftOut++
-		return nil, nil
-	}
-	return row, err
+	return err
 }
 
 // countedTable is tableOf, and counts what is not wanted.
-func (r *reader) countedTable(raw *event.RawKV) (*event.Table, *filter.RowRule, error) {
-	t, v, err := r.tableOf(raw)
+func (r *reader) countedTable(raw *event.RawKV) (*event.Table, error) {
+	t, wanted, err := r.tableOf(raw)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case t == nil:
 		r.unknown++
-	case !v.wanted:
+	case !wanted:
 		r.leftOut++
-		return nil, nil, nil
+		return nil, nil
 	}
-	return t, v.rows, nil
+	return t, nil
 }
 
 // tableOf is the table by which the change is decoded, nil where no schema knows
-// it, and what is wanted of it. The schema is asked once for all rows of a table
+// it, and whether it is wanted. The schema is asked once for all rows of a table
 // in one transaction.
-func (r *reader) tableOf(raw *event.RawKV) (t *event.Table, v verdict, err error) {
+func (r *reader) tableOf(raw *event.RawKV) (t *event.Table, wanted bool, err error) {
 	id, _, ok := mount.ParseRecordKey(raw.Key)
 	if !ok {
-		return nil, v, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
+		return nil, false, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
 	}
 	if id != r.tableID || raw.CommitTS != r.tableTS {
 		r.tableID, r.tableTS = id, raw.CommitTS
 		r.table, _ = r.schema.TableAt(id, raw.CommitTS)
 	}
 	if r.table == nil {
-		return nil, v, nil
+		return nil, false, nil
 	}
-	v, judged := r.wanted[r.table]
+	wanted, judged := r.wanted[r.table]
 	if !judged {
-		if v.wanted = r.scope.Table(r.table) == filter.Wanted; v.wanted {
-			if v.rows, err = r.scope.Rules.Rows(r.table); err != nil {
-				return nil, v, err
-			}
-		}
-		r.wanted[r.table] = v
+		wanted = r.scope.Table(r.table) == filter.Wanted
+		r.wanted[r.table] = wanted
 	}
-	if v.wanted && (r.scope.Rules.IgnoresTxn(raw.StartTS) || v.rows.IgnoresKind(kindOf(raw))) {
-		v.wanted = false
-	}
-	return r.table, v, nil
-}
-
-// kindOf is the kind that the row of the change will have.
-func kindOf(raw *event.RawKV) event.RowKind {
-	switch {
-	case raw.Op == event.Delete:
-		return event.DeleteRow
-	case len(raw.Old) == 0:
-		return event.Insert
-	}
-	return event.Update
+	return r.table, wanted, nil
 }
 
 // flush queues the batch. All rows at or below forget are in it or before it.

@@ -21,6 +21,12 @@ type Counts struct {
 	// Transactions by what became of them, in the words of package lock.
 	Transactions map[string]uint64
 
+	// Questions to PD for the regions of a range, and registrations of regions.
+	Lookups       uint64
+	Registrations uint64
+	// Messages that came over the change streams.
+	Messages uint64
+
 	// Registrations that stores ended, by the protocol's name of the error.
 	RegionErrors map[string]uint64
 	// Registrations given up because the region lagged, and because nothing was
@@ -41,6 +47,7 @@ type counts struct {
 	visits, visitsFailed, locks, deeds           atomic.Uint64
 	verdicts                                     [lock.Outcomes]atomic.Uint64
 	failures                                     [region.FailureKinds]atomic.Uint64
+	lookups, registrations, messages             atomic.Uint64
 	renewed, unanswered                          atomic.Uint64
 	streamsBroken, streamsSilent                 atomic.Uint64
 	stale, nameless, tooOld, tooEarly, regressed atomic.Uint64
@@ -69,6 +76,9 @@ func (c *Client) Counts() Counts {
 		LocksEnded:         c.counts.deeds.Load(),
 		Transactions:       map[string]uint64{},
 		RegionErrors:       map[string]uint64{},
+		Lookups:            c.counts.lookups.Load(),
+		Registrations:      c.counts.registrations.Load(),
+		Messages:           c.counts.messages.Load(),
 		Renewed:            c.counts.renewed.Load(),
 		Unanswered:         c.counts.unanswered.Load(),
 		StreamsBroken:      c.counts.streamsBroken.Load(),

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,17 +223,19 @@ func (s *stream) signal() {
 	}
 }
 
-// leave ends all registrations of f. The last one to leave ends the stream.
-func (s *stream) leave(f *feed) {
+// leave ends all registrations of f, which are these. The last one to leave ends
+// the stream.
+func (s *stream) leave(f *feed, all []region.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.feeds[f.number] != f {
 		return
 	}
 	delete(s.feeds, f.number)
-	mine := func(k region.Ticket) bool { return feedNumber(k.Request) == f.number }
-	s.gate.DoneAll(mine)
-	maps.DeleteFunc(s.live, func(k region.Ticket, _ struct{}) bool { return mine(k) })
+	for _, k := range all { // and no others: a thousand may leave one after the other
+		s.gate.Done(k)
+		delete(s.live, k)
+	}
 	if len(s.feeds) == 0 {
 		s.closed = true
 		close(s.idle)
@@ -253,7 +254,7 @@ func (s *stream) close(err error) {
 	feeds := s.feeds
 	already := s.closed
 	s.closed, s.feeds, s.leaves, s.live = true, nil, nil, nil
-	s.gate.DoneAll(func(region.Ticket) bool { return true })
+	s.gate.DoneAll()
 	s.mu.Unlock()
 	if already {
 		return
@@ -369,6 +370,7 @@ func (s *stream) receive(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Cl
 		if err := rpc.RecvMsg(m); err != nil {
 			return s.broken(err)
 		}
+		s.client.counts.messages.Add(1)
 		if first {
 			s.client.streams.works(s.store)
 		}

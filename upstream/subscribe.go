@@ -139,6 +139,7 @@ func (c *Client) lookUp(ctx context.Context, asks <-chan span.Span, answers chan
 	for {
 		select {
 		case s := <-asks:
+			c.counts.lookups.Add(1)
 			found, err := c.locate(ctx, s)
 			switch {
 			case err == nil || ctx.Err() != nil:
@@ -286,6 +287,7 @@ func (f *feed) flush(ctx context.Context, timer *time.Timer) error {
 		if err != nil {
 			return err
 		}
+		f.client.counts.registrations.Add(1)
 		f.streams[s.id] = s
 		f.tracker.Placed(q, s.id)
 	}
@@ -399,8 +401,12 @@ func sourceOf(stream uint64, k region.Ticket) region.Source {
 // leave ends all registrations and gives back what was received and not taken.
 func (f *feed) leave() {
 	f.client.unfollow(f)
-	for _, s := range f.streams {
-		s.leave(f)
+	all := map[uint64][]region.Ticket{}
+	for _, src := range f.tracker.Registrations() {
+		all[src.Stream] = append(all[src.Stream], f.ticket(src))
+	}
+	for id, s := range f.streams {
+		s.leave(f, all[id])
 	}
 	for _, s := range f.lent {
 		s.release()

@@ -48,6 +48,8 @@ type Cluster struct {
 	refusals   []FeedError          // for the next registrations; as many as Refuse was asked for
 	lagging    map[uint64]time.Time // regions whose resolved-ts has to stay until then
 	pdLag      time.Duration
+	ticked     time.Time // when resolved-ts last moved
+	promised   int       // the messages that this took
 
 	bulkRegions []*bulkRegion // these three only by Start and the replay
 	bulkEvents  []*bulkEvent

@@ -227,21 +227,18 @@ func (s *storeServer) acquire(ctx context.Context, req *kvrpcpb.PessimisticLockR
 		if gone == nil {
 			return found, fault, err
 		}
-		var over error
 		select {
 		case <-gone:
 		case <-timeout.C:
-			// Whoever leads the region by now: the client has to hear of the lock, or
-			// in a storm it waits for ever.
-			over = locked
+			patience = -1
 		case <-ctx.Done():
-			over = ctx.Err()
+			patience = -1
 		}
 		c.mu.Lock()
 		c.waiting.remove(p.StartTS, locked.Lock.Key, gone)
 		c.mu.Unlock()
-		if over != nil {
-			return nil, nil, over
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
 		}
 	}
 }

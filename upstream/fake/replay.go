@@ -128,7 +128,7 @@ func (c *Cluster) hold(ctx context.Context) error {
 // steps replays a plan. The clock is limited by the commits still to come, so
 // that no promise can be broken by one of them (P4).
 func (c *Cluster) steps(ctx context.Context, p *plan) error {
-	ticked := c.clock.Now()
+	ticked, stepped := c.clock.Now(), 0
 	for i := 0; i < len(p.steps); {
 		now, most := tso.Max, stepBatch
 		var err error
@@ -147,8 +147,8 @@ func (c *Cluster) steps(ctx context.Context, p *plan) error {
 		c.clock.Limit(p.nextAt(next))
 		if c.cfg.Speed == 0 {
 			c.clock.Reach(p.times[next-1])
-			if at := c.clock.Now(); at >= ticked+intervalTS(c.cfg.ResolvedInterval) {
-				ticked = at
+			if at := c.clock.Now(); at >= ticked+intervalTS(c.cfg.ResolvedInterval) && c.paid(next-stepped) {
+				ticked, stepped = at, next
 				c.tick()
 			}
 		}

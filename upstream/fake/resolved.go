@@ -18,12 +18,34 @@ const (
 	batchGrowth = 4
 )
 
+// A replay as fast as it is read has its ticks close together: by recorded time,
+// and by a wall whose interval is a few milliseconds. Over thousands of
+// subscriptions, each of which gets a message, nothing else would be done. So
+// the messages of a tick are paid for: by steps of the replay, or by time.
+const (
+	promisesPerStep = 4
+	promisePause    = 20 * time.Microsecond
+)
+
+// paid tells whether the last tick's messages are paid for, by steps since then
+// or by the wall.
+func (c *Cluster) paid(steps int) bool {
+	if c.cfg.Recording == nil || c.cfg.Speed != 0 {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return steps*promisesPerStep >= c.promised || time.Since(c.ticked) >= time.Duration(c.promised)*promisePause
+}
+
 // tick moves the resolved-ts of every subscription whose scan is over: the
 // clock's, or the least start-ts of a lock that it still covers.
 func (c *Cluster) tick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
+	c.promised = 0
+	defer func() { c.ticked = time.Now() }()
 	c.store.See(now)
 	for cn := range c.conns {
 		var subs []*subscription
@@ -52,7 +74,9 @@ func (c *Cluster) tick() {
 		slices.SortFunc(subs, func(a, b *subscription) int {
 			return cmp.Or(cmp.Compare(a.request, b.request), cmp.Compare(a.resolved, b.resolved), cmp.Compare(a.region, b.region))
 		})
-		cn.resolve(subs, cn.promises(subs))
+		items := cn.promises(subs)
+		c.promised += len(items)
+		cn.resolve(subs, items)
 	}
 	c.breaks.overdue()
 }
@@ -102,7 +126,9 @@ func (c *Cluster) resolve(ctx context.Context) error {
 	for {
 		select {
 		case <-ticker.C:
-			c.tick()
+			if c.paid(0) {
+				c.tick()
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}

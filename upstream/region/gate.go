@@ -116,19 +116,11 @@ func (g *Gate[T]) Done(k Ticket) (sent, known bool) {
 	return false, ok
 }
 
-// DoneAll takes all registrations away that which names.
-func (g *Gate[T]) DoneAll(which func(Ticket) bool) {
-	for k := range g.running { // each alone: the order does not matter
-		if which(k) {
-			delete(g.running, k)
-		}
-	}
-	for k, s := range g.waiting {
-		if which(k) {
-			s.gone = true
-			delete(g.waiting, k)
-		}
-	}
+// DoneAll takes every registration away.
+func (g *Gate[T]) DoneAll() {
+	g.urgent, g.calm = nil, nil
+	clear(g.running)
+	clear(g.waiting)
 }
 
 // Heard notes that something of a registration came, and tells whether it is

@@ -78,10 +78,13 @@ func TestGate(t *testing.T) {
 	if got := g.Overdue(3500*time.Millisecond, 3*time.Second); len(got) != 0 {
 		t.Errorf("overdue: %v", got)
 	}
-	g.DoneAll(func(k Ticket) bool { return k.Request == 1 })
-	if g.Running() != 0 {
-		t.Errorf("%d running", g.Running())
+	g.Push(Ticket{3, 1}, 31, true)
+	g.Push(Ticket{3, 2}, 32, false)
+	g.DoneAll()
+	if g.Running() != 0 || g.Waiting() != 0 {
+		t.Errorf("%d running, %d waiting", g.Running(), g.Waiting())
 	}
+	want(4*time.Second, every, "")
 }
 
 // TestGateAgainstCounts pushes and ends at random: nothing is lost, sent twice or

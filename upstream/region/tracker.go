@@ -3,6 +3,7 @@ package region
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -223,6 +224,19 @@ func (t *Tracker) Placed(q Request, stream uint64) {
 	if h := t.regions[q.Region.ID]; h != nil && h.phase == subscribed && h.slot == q.Slot {
 		h.stream = stream
 	}
+}
+
+// Registrations are those that are placed on a stream, and those given up of
+// which Ready has not told yet.
+func (t *Tracker) Registrations() []Source {
+	out := slices.Clone(t.out.Ends)
+	t.cover.holds.Ascend(func(h *hold) bool {
+		if h.phase == subscribed && h.stream != 0 {
+			out = append(out, Source{Stream: h.stream, Slot: h.slot, Region: h.region.ID})
+		}
+		return true
+	})
+	return out
 }
 
 // of is the hold that an event of src is for; nil when src is over.

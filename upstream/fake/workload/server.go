@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-cdc/sluice/collation"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
@@ -50,7 +49,7 @@ type version struct {
 
 // NewServer sets a new cluster up: the system tables, and an empty database test.
 func NewServer(ctx context.Context, client *live.Client) (*Server, error) {
-	sort, err := collation.New()
+	sort, err := encode.NewCollations()
 	if err != nil {
 		return nil, err
 	}
