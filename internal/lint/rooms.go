@@ -56,6 +56,7 @@ var rooms = []Room{
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
 	{"internal/golden", Kit, "how tests read the recordings", wordsAnd()},
 	{"internal/script", Kit, "stories in testdata: what is done to a machine, and what it decided", nil},
+	{"internal/binlog", Kit, "what a MariaDB's binary log says was committed", []string{"internal/mariadb"}},
 	{"internal/mariadb", Kit, "the MariaDB server that tests write to", wordsAnd()},
 }
 
@@ -86,6 +87,7 @@ var doors = []Door{
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
+	{"github.com/go-mysql-org/go-mysql", []string{"internal/binlog"}, "reading a MariaDB binary log in tests"},
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},

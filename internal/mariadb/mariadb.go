@@ -29,7 +29,7 @@ const Install = "apt-get install -y mariadb-server"
 
 // BinLog are options for a server that keeps a binary log of rows.
 func BinLog() []string {
-	return []string{"--log-bin=log", "--binlog-format=ROW", "--binlog-row-image=FULL", "--server-id=1"}
+	return []string{"--log-bin=log", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--server-id=1"}
 }
 
 // startMax bounds a start: half a second on an idle machine, so that a minute
