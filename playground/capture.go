@@ -28,7 +28,7 @@ type capture struct {
 // status is what a watcher of a run may ask, from any goroutine.
 type status struct {
 	now      func() (tso.TS, error) // upstream's clock
-	pipeline *pipeline.Pipeline
+	progress func() pipeline.Progress
 	start    time.Time
 }
 
@@ -50,12 +50,14 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 		if served := services.Wait(); served != nil && !errors.Is(served, context.Canceled) {
 			err = served // the cause: err only says that everything was told to end
 		}
-		a.close()
+		err = errors.Join(err, a.close())
 	}()
 
 	cfg := upstream.Default()
 	cfg.PD, cfg.Log = cluster.PD(), c.log
-	if err = a.attach(ctx, services, cfg, c.recording.StartTS, nil); err != nil {
+	feed := changefeed(c.log)
+	feed.StartTS, feed.TargetTS = c.recording.StartTS, c.recording.EndTS
+	if err = a.attach(ctx, services, cfg, feed); err != nil {
 		return nil, err
 	}
 	judge = verify.NewJudge(verify.Config{
@@ -69,17 +71,14 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 	watched := &tee{Sink: sink, judge: judge}
 	defer func() { err = errors.Join(err, watched.Close()) }()
 
-	changefeed := pipeline.New(pipeline.Config{
-		Changefeed: "playground", StartTS: a.start, TargetTS: c.recording.EndTS, Filter: a.tables, ForceReplicate: true, Log: c.log,
-	}, a.ingest, a.feed, watched)
 	if c.progress != nil {
 		services.Go(func() error {
 			now := func() (tso.TS, error) { return cluster.TS(), nil }
-			return c.progress(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
+			return c.progress(ctx, status{now: now, progress: a.Progress, start: time.Now()})
 		})
 	}
 	services.Go(func() error { return outcomeUnknown(ctx, cluster, a.feed, c.recording.EndTS) })
-	return judge, changefeed.Run(ctx)
+	return judge, a.Run(ctx, watched)
 }
 
 // resolvedInterval: at recorded speed TiKV's own; a replay as fast as it goes

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -29,7 +28,7 @@ func (p *player) follow(ctx context.Context) (err error) {
 		if served := services.Wait(); served != nil && !errors.Is(served, context.Canceled) {
 			err = served // the cause: err only says that everything was told to end
 		}
-		a.close()
+		err = errors.Join(err, a.close())
 		if outer.Err() != nil && (errors.Is(err, context.Canceled) || err == nil) {
 			err = nil // it was asked to end
 		}
@@ -37,13 +36,15 @@ func (p *player) follow(ctx context.Context) (err error) {
 
 	cfg := upstream.Default()
 	cfg.PD, cfg.TLS, cfg.Log = p.options.PD, p.options.TLS, p.log
-	if err = a.attach(ctx, services, cfg, 0, p.options.Filter); err != nil {
+	feed := changefeed(p.log)
+	feed.Filter.Rules = p.options.Filter
+	if err = a.attach(ctx, services, cfg, feed); err != nil {
 		return err
 	}
 	defer func() {
 		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		if failed := a.release(farewell); failed != nil {
+		if failed := a.Release(farewell); failed != nil {
 			p.log.Warn("PD keeps history for this playground for some minutes more", "error", failed)
 		}
 	}()
@@ -58,15 +59,11 @@ func (p *player) follow(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, into.Close()) }()
-	changefeed := pipeline.New(pipeline.Config{
-		Changefeed: "playground", StartTS: a.start, Filter: a.tables, ForceReplicate: true, Log: p.log,
-	}, a.ingest, a.feed, into)
-	services.Go(func() error { return a.keep(ctx, changefeed.Checkpoint) })
 	services.Go(func() error {
 		now := func() (tso.TS, error) { return a.client.TS(ctx) }
-		return p.watch(ctx, status{now: now, pipeline: changefeed, start: time.Now()})
+		return p.watch(ctx, status{now: now, progress: a.Progress, start: time.Now()})
 	})
-	return changefeed.Run(ctx)
+	return a.Run(ctx, into)
 }
 
 func tableCount(n int) string {

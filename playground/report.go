@@ -67,7 +67,7 @@ func (p *player) watch(ctx context.Context, s status) error {
 			return nil
 		case <-tick.C:
 		}
-		lag, done := "unknown: PD does not answer", s.pipeline.Progress()
+		lag, done := "unknown: PD does not answer", s.progress()
 		if now, err := s.now(); err == nil {
 			lag = fmt.Sprintf("%.2f s", max(0, now.Sub(done.Checkpoint)).Seconds())
 		}

@@ -38,12 +38,16 @@ func copied(t *testing.T, name string, start tso.TS, rules []string, server *mar
 		if err := services.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		a.close()
+		if err := a.close(); err != nil {
+			t.Error(err)
+		}
 	}()
 	<-cluster.Replayed()
 	cfg := upstream.Default()
 	cfg.PD = cluster.PD()
-	if err := a.attach(ctx, services, cfg, start, rules); err != nil {
+	feed := changefeed(slog.New(slog.DiscardHandler))
+	feed.StartTS, feed.Filter.Rules = start, rules
+	if err := a.attach(ctx, services, cfg, feed); err != nil {
 		t.Fatal(err)
 	}
 	target, err := openTarget(ctx, server.URI(), false, slog.New(slog.DiscardHandler))

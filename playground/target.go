@@ -165,7 +165,7 @@ func (d *database) drop(ctx context.Context, name string) error {
 
 // open is the sink, over a downstream that has what stood upstream at the start.
 func (d *database) open(ctx context.Context, a *attached) (sink.Sink, error) {
-	s, err := d.sink(ctx, &snapshot{client: a.client})
+	s, err := d.sink(ctx, a.Snapshot())
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 	"github.com/sluice-cdc/sluice/upstream/fake"
@@ -72,7 +71,7 @@ func (p *player) stage(ctx context.Context, o Workload) (v *verdicts, err error)
 		if served := services.Wait(); served != nil && !errors.Is(served, context.Canceled) {
 			v, err = nil, served // the cause: err only says that everything was told to end
 		}
-		a.close()
+		err = errors.Join(err, a.close())
 	}()
 	w, err := workload.New(ctx, live.New(cluster), workload.Config{
 		Kind: o.Kind, Seed: o.Seed, Rate: o.Rate, Abandon: abandoned,
@@ -86,7 +85,7 @@ func (p *player) stage(ctx context.Context, o Workload) (v *verdicts, err error)
 	}
 	cfg := upstream.Default()
 	cfg.PD, cfg.Log = cluster.PD(), p.log
-	if err := a.attach(ctx, services, cfg, 0, nil); err != nil {
+	if err := a.attach(ctx, services, cfg, changefeed(p.log)); err != nil {
 		return nil, err
 	}
 	s := &scene{player: p, options: o, cluster: cluster, workload: w, attached: &a, expected: &verify.Expected{}}
@@ -125,15 +124,10 @@ func (s *scene) run(ctx context.Context) (err error) {
 	}
 	watched := &tee{Sink: into, judge: s.judge, oracle: s.oracle}
 	defer func() { err = errors.Join(err, watched.Close()) }()
-	changefeed := pipeline.New(pipeline.Config{
-		Changefeed: "playground", StartTS: a.start, Filter: a.tables, ForceReplicate: true, Log: s.player.log,
-	}, a.ingest, a.feed, watched)
-
 	tasks, ctx := errgroup.WithContext(ctx)
 	following, done := context.WithCancel(ctx)
-	tasks.Go(func() error { return a.keep(following, changefeed.Checkpoint) })
 	tasks.Go(func() error {
-		if err := changefeed.Run(following); following.Err() == nil {
+		if err := a.Run(following, watched); following.Err() == nil {
 			return err
 		}
 		return nil // it was told to end
@@ -141,7 +135,7 @@ func (s *scene) run(ctx context.Context) (err error) {
 	if !s.player.options.Verify {
 		now := func() (tso.TS, error) { return s.cluster.TS(), nil }
 		tasks.Go(func() error {
-			return s.player.watch(following, status{now: now, pipeline: changefeed, start: time.Now()})
+			return s.player.watch(following, status{now: now, progress: a.Progress, start: time.Now()})
 		})
 	}
 	tasks.Go(func() error {
@@ -149,7 +143,7 @@ func (s *scene) run(ctx context.Context) (err error) {
 		if err := s.act(ctx); err != nil {
 			return err
 		}
-		return s.reach(ctx, changefeed.Checkpoint)
+		return s.reach(ctx, func() tso.TS { return a.Progress().Checkpoint })
 	})
 	return tasks.Wait()
 }

@@ -1,4 +1,4 @@
-package playground
+package agent
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-cdc/sluice/upstream"
 )
 
-// snapshot reads rows that no event carries from the upstream: those of tables
+// Snapshot reads rows that no event carries from the upstream: those of tables
 // that came back.
-type snapshot struct{ client *upstream.Client }
+type Snapshot struct{ client *upstream.Client }
 
 // Rows hands fn every row of t as of at, as inserts, in the order of keys.
-func (s *snapshot) Rows(ctx context.Context, t *event.Table, at tso.TS, fn func(*event.Row) error) error {
+func (s *Snapshot) Rows(ctx context.Context, t *event.Table, at tso.TS, fn func(*event.Row) error) error {
 	m := mount.New()
 	for _, id := range t.PhysicalIDs() {
 		start := span.RecordPrefix(id)

@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/ingest"
+	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/upstream"
+)
+
+// Capture is what all changefeeds of a process share.
+type Capture struct {
+	Client *upstream.Client
+
+	ingest *ingest.Ingest
+	rows   *sorter.Sorter
+}
+
+// CaptureConfig says which cluster to follow, and how much may be held of it.
+type CaptureConfig struct {
+	Upstream upstream.Config
+	Sorter   sorter.Config
+}
+
+// DefaultCapture is a CaptureConfig without PD's endpoints, in memory only.
+func DefaultCapture() CaptureConfig {
+	return CaptureConfig{Upstream: upstream.Default(), Sorter: sorter.Default()}
+}
+
+// Open connects to the upstream and makes room for its rows.
+func Open(ctx context.Context, cfg CaptureConfig) (*Capture, error) {
+	rows, err := sorter.Open(cfg.Sorter)
+	if err != nil {
+		return nil, err
+	}
+	client, err := upstream.Open(ctx, cfg.Upstream)
+	if err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return &Capture{Client: client, ingest: ingest.New(client, rows), rows: rows}, nil
+}
+
+// Run serves the changefeeds until ctx ends.
+func (c *Capture) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.Client.Run(ctx) })
+	g.Go(func() error { return c.ingest.Run(ctx) })
+	return g.Wait()
+}
+
+// Used is what the rows that wait take, in bytes.
+func (c *Capture) Used() sorter.Used { return c.rows.Used() }
+
+// Close lets the upstream go. Run must have ended, and all changefeeds.
+func (c *Capture) Close() error {
+	c.Client.Close()
+	return c.rows.Close()
+}
