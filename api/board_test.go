@@ -14,9 +14,6 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// notExists stands for the code of the room that keeps changefeeds.
-var notExists = &cdcerr.Code{ID: "CDC:ErrChangeFeedNotExists", Meaning: "there is no changefeed of this name", Remedy: "list them", Class: cdcerr.Terminal}
-
 var present = tso.At(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
 
 // board is a cluster in memory: what a Node is asked to do, done at once.
@@ -93,7 +90,7 @@ func (b *board) at(id api.FeedID) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, notExists.New("changefeed %s/%s", id.Keyspace, id.Name)
+	return 0, cdcerr.ChangefeedNotFound.New("changefeed %s/%s", id.Keyspace, id.Name)
 }
 
 func (b *board) Get(_ context.Context, id api.FeedID) (api.Feed, error) {
@@ -106,7 +103,7 @@ func (b *board) Get(_ context.Context, id api.FeedID) (api.Feed, error) {
 
 func (b *board) Create(_ context.Context, c api.Creation) (api.Feed, error) {
 	if _, err := b.at(c.ID); err == nil {
-		return api.Feed{}, cdcerr.InvalidArgument.New("changefeed %s exists", c.ID.Name)
+		return api.Feed{}, cdcerr.ChangefeedExists.New("changefeed %s", c.ID.Name)
 	}
 	if c.TargetTS != 0 && c.TargetTS <= c.StartTS {
 		return api.Feed{}, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d", c.TargetTS, c.StartTS)

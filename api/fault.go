@@ -27,23 +27,16 @@ func statusOf(c *cdcerr.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case cdcerr.NotInRelease:
 		return http.StatusNotImplemented
-	case cdcerr.ServerNotReady, cdcerr.OwnerNotFound, cdcerr.RequestForward, cdcerr.PDUnreachable:
+	case cdcerr.ServerNotReady, cdcerr.OwnerNotFound, cdcerr.NotOwner, cdcerr.RequestForward,
+		cdcerr.PDUnreachable, cdcerr.MetaUnreachable, cdcerr.MetaConflict:
 		return http.StatusServiceUnavailable
 	case cdcerr.Unexpected, cdcerr.ClusterUnhealthy:
 		return http.StatusInternalServerError
-	}
-	if waits(c.ID) {
-		return http.StatusServiceUnavailable
 	}
 	if c.Class == cdcerr.Terminal {
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
-}
-
-// waits are codes of rooms above that a moment later no longer apply.
-func waits(id string) bool {
-	return id == "CDC:ErrNotOwner" || id == "CDC:ErrPDEtcdAPIError" || id == "CDC:ErrEtcdTryAgain"
 }
 
 // refused is an error that has a status of its own.

@@ -187,14 +187,11 @@ func (c *call) updateFeed() (any, error) {
 
 func (c *call) removeFeed() (any, error) {
 	err := c.node().Remove(c.Context(), c.feed())
-	if code := cdcerr.Of(err); code != nil && code.ID == notExists {
+	if cdcerr.ChangefeedNotFound.Is(err) {
 		err = nil
 	}
 	return Empty{}, err
 }
-
-// notExists is the code of a changefeed that is not there.
-const notExists = "CDC:ErrChangeFeedNotExists"
 
 func (c *call) pauseFeed() (any, error) { return Empty{}, c.node().Pause(c.Context(), c.feed()) }
 

@@ -7,7 +7,8 @@ import (
 )
 
 // Nearest is the word among known that was probably meant; empty where none is
-// near: more than a third of the letters would have to change.
+// near: more than a third of the letters would have to change, and no one word
+// goes on where this one ends (ca, ca-path).
 func Nearest(word string, known []string) string {
 	best, least := "", len(word)/3+1
 	if least > 4 {
@@ -19,7 +20,14 @@ func Nearest(word string, known []string) string {
 			best, least = k, d
 		}
 	}
-	return best
+	if best != "" || word == "" {
+		return best
+	}
+	longer := slices.DeleteFunc(sorted, func(k string) bool { return !strings.HasPrefix(plain(k), plain(word)+"_") })
+	if len(longer) == 1 {
+		return longer[0]
+	}
+	return ""
 }
 
 // plain is a word without what people mix up on purpose: case, - for _, a plural.

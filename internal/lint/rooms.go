@@ -51,6 +51,7 @@ var rooms = []Room{
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
 	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
 	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},
+	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("api", "ingest", "meta", "sorter", "strict", "upstream")},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
@@ -66,7 +67,7 @@ var rooms = []Room{
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "objstore", "scheduler", "changefeed", "transport", "coordinator",
-	"server", "web", "fault", "cli", "sim",
+	"web", "fault", "cli", "sim",
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.
@@ -94,6 +95,7 @@ var doors = []Door{
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
 	{"github.com/pelletier/go-toml/v2", []string{"strict"}, "reads TOML and knows where in the text a key stands"},
+	{"github.com/prometheus/client_golang", []string{"server"}, "the registry of metrics, and the form in which they are read"},
 	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
 	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 }

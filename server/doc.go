@@ -1,0 +1,21 @@
+// Package server owns one node: its configuration, its log, its listener, TLS
+// and users, the registry of its metrics, and the order in which parts start and
+// stop.
+//
+//	listen ─▶ PD ─▶ rows on disk ─▶ metadata, session ─▶ Plane ─▶ the API joins
+//	                                                       │
+//	leave: Plane hands over, then session, metadata, rows, PD, listener end
+//
+// The listener comes first, so that a node says what it waits for, and goes last,
+// so that it says what it hands over. Told to end, a node has 30 seconds to hand
+// over what it does (the leave channel of Plane.Run); then everything is cut.
+//
+// Whoever loses its session begins anew with a new capture ID; nothing that wrote
+// by the old one is left by then (P1).
+//
+// The control plane is an argument, Parts.Plane: this package knows its face only.
+//
+// Goroutines: all are children of Run's groups and end before Run returns:
+// the HTTP server's, the client of PD and TiKV, the ingest, the store of
+// metadata, the session, the Plane, and the one that cuts when time is up.
+package server

@@ -1,0 +1,247 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/ingest"
+	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/upstream"
+)
+
+// farewell is how long a node that was told to end may take to hand over.
+const farewell = 30 * time.Second
+
+// Plane is the control plane of this node, from one session to its end.
+type Plane interface {
+	api.Node
+	// Run works until leave is closed, and then hands over what it does and returns
+	// nil; when ctx ends it returns at once. A terminal error ends the node, any
+	// other has it begin anew with a new capture ID.
+	Run(ctx context.Context, leave <-chan struct{}) error
+}
+
+// Given is what a Plane is made from. All of it outlives the Plane's Run.
+type Given struct {
+	Config   Config
+	Self     capture.Info
+	Upstream *upstream.Client
+	Ingest   *ingest.Ingest
+	Store    *meta.Store
+	// Session is registered as Self, and runs.
+	Session *meta.Session
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// Parts are what a server is made of beside its configuration.
+type Parts struct {
+	Version string // semver without v
+	GitHash string
+	PID     int
+	// Plane makes the control plane of one session; ctx bounds the making. Without
+	// one the node is a member that does nothing, and says so.
+	Plane func(ctx context.Context, g Given) (Plane, error)
+	// Listening is told the address once it is bound.
+	Listening func(addr net.Addr)
+	Stderr    io.Writer
+}
+
+// node is a server that runs.
+type node struct {
+	cfg   Config
+	parts Parts
+	log   *Logs
+	api   *api.API
+	meter *meter
+}
+
+// Run is a server from its start until ctx ends, and it has handed over, or
+// something without which there is no server fails.
+func Run(ctx context.Context, cfg Config, parts Parts) (err error) {
+	if err = cfg.Validate(); err != nil {
+		return err
+	}
+	logs, err := OpenLogs(cfg, parts.Stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logs.Close()) }()
+	if err = cfg.prepare(); err != nil {
+		return err
+	}
+	n := &node{cfg: cfg, parts: parts, log: logs, meter: newMeter(parts)}
+	for _, w := range cfg.Warnings {
+		logs.Warn(w)
+	}
+	n.limitMemory()
+	if n.api, err = n.newAPI(); err != nil {
+		return err
+	}
+	l, err := n.listen()
+	if err != nil {
+		return err
+	}
+	logs.Info("server started", "version", parts.Version, "address", l.Addr().String(), "advertised", cfg.AdvertiseAddr, "data-dir", cfg.DataDir)
+	// What serves ends after what it serves: its context is not the caller's.
+	services, outer := errgroup.WithContext(context.WithoutCancel(ctx))
+	services.Go(func() error { return n.serve(outer, l) })
+	services.Go(func() error { return last(n.live(outer, ctx.Done())) })
+	err = services.Wait()
+	logs.Info("server stopped")
+	return ended(err)
+}
+
+// errDone ends a group: what the others served is over. It is an error so that
+// the group takes it for the first one, before those of the others that it cuts.
+var errDone = errors.New("done")
+
+// last is what the member of a group returns with which all of it ends.
+func last(err error) error {
+	if err == nil {
+		return errDone
+	}
+	return err
+}
+
+// ended is a group's error, unless it only says that everything was told to end.
+func ended(err error) error {
+	if errors.Is(err, errDone) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// limitMemory tells Go's collector what there is.
+func (n *node) limitMemory() {
+	m := n.cfg.memory(machineMemory())
+	if os.Getenv("GOMEMLIMIT") != "" {
+		n.log.Info("GOMEMLIMIT is set from outside, and stays", "rows", m.Rows)
+		return
+	}
+	debug.SetMemoryLimit(m.Limit)
+	n.log.Info("memory", "limit", m.Limit, "rows", m.Rows)
+}
+
+// live is the node behind the listener: everything from PD on. When leave is
+// closed it hands over; it is cut when that takes too long.
+func (n *node) live(outer context.Context, leave <-chan struct{}) error {
+	ctx, cut := context.WithCancel(outer)
+	defer cut()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return last(n.replicate(ctx, leave)) })
+	g.Go(func() error {
+		select {
+		case <-leave:
+		case <-ctx.Done():
+			return nil
+		}
+		n.log.Info("told to end, handing over")
+		timer := time.NewTimer(farewell)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			n.log.Warn("handing over took too long, cutting", "after", farewell)
+			cut()
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	return ended(g.Wait())
+}
+
+// replicate opens what every session of this node shares, and lives through one
+// session after another.
+func (n *node) replicate(ctx context.Context, leave <-chan struct{}) (err error) {
+	opening, done := until(ctx, leave)
+	defer done()
+	up, err := upstream.Open(opening, n.cfg.reach(n.log.Logger))
+	if err != nil {
+		return leftFirst(opening, err)
+	}
+	defer up.Close()
+	n.api.Connect(source{up, n.cfg.ClusterID})
+	n.meter.follow(up)
+	m := n.cfg.memory(machineMemory())
+	rows, err := sorter.Open(sorter.Config{MemoryQuota: m.Rows, Dir: n.cfg.DataDir, DiskQuota: n.cfg.Sorter.DiskQuota, Log: n.log.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n.meter.hold(rows)
+	shared := ingest.New(up, rows)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return up.Run(ctx) })
+	g.Go(func() error { return shared.Run(ctx) })
+	g.Go(func() error {
+		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Upstream: up, Ingest: shared, Metrics: n.meter.registry}))
+	})
+	return ended(g.Wait())
+}
+
+// until is a context that also ends when leave is closed.
+func until(ctx context.Context, leave <-chan struct{}) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	g := new(errgroup.Group)
+	g.Go(func() error {
+		select {
+		case <-leave:
+			cancel()
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	return ctx, func() {
+		cancel()
+		_ = g.Wait() // it has no error
+	}
+}
+
+// leftFirst is err, unless we were told to end before it came.
+func leftFirst(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the end that was asked for is no error
+	}
+	return err
+}
+
+// newID names one run of one capture: a UUID of version 4.
+func newID() capture.ID {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it would end the process
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return capture.ID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}
+
+// source is the upstream as the API asks for it.
+type source struct {
+	*upstream.Client
+	cluster string
+}
+
+// ReleaseGC gives up the hold of this cluster of Sluice.
+func (s source) ReleaseGC(ctx context.Context) error {
+	_, err := s.Client.ReleaseGC(ctx, GCService(s.cluster, s.ClusterID()))
+	return cdcerr.GCHold.Wrap(err, "releasing")
+}
+
+// GCService is by which name a cluster of Sluice holds the upstream's garbage
+// collection back.
+func GCService(cluster string, upstream uint64) string {
+	return fmt.Sprintf("sluice-%s-%d", cluster, upstream)
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/meta"
+)
+
+// anew is how long a node waits that begins anew: whoever loses sessions in a row
+// must not spend its time on beginning them.
+const anew = time.Second
+
+// sessions lives one after another until leave is closed. The store is opened
+// once: an embedded etcd is a member of its cluster, whatever becomes of a session.
+func (n *node) sessions(ctx context.Context, leave <-chan struct{}, g Given) error {
+	opening, done := until(ctx, leave)
+	defer done()
+	store, err := meta.Open(opening, n.cfg.metadata(n.log.Logger))
+	if err != nil {
+		return leftFirst(opening, err)
+	}
+	defer store.Close()
+	g.Store = store
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return store.Run(ctx) })
+	group.Go(func() error { return last(n.oneAfterAnother(ctx, opening, leave, g)) })
+	return ended(group.Wait())
+}
+
+// oneAfterAnother begins sessions until one ends in good order, or in vain.
+func (n *node) oneAfterAnother(ctx, opening context.Context, leave <-chan struct{}, g Given) error {
+	for {
+		err := n.session(ctx, leave, g)
+		if err == nil || cdcerr.Fate(err) == cdcerr.Terminal || opening.Err() != nil {
+			return err
+		}
+		n.log.Warn("beginning anew with a new capture ID", "error", err)
+		timer := time.NewTimer(anew)
+		select {
+		case <-timer.C:
+		case <-opening.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// session is one life as a member of the cluster: from a lease to its end. When
+// it returns nothing writes by that lease.
+func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) error {
+	g.Self = capture.Info{ID: newID(), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version}
+	g.Log = n.log.With(slog.String("capture", string(g.Self.ID)))
+	opening, done := until(ctx, leave)
+	defer done()
+	session, err := g.Store.NewSession(opening, g.Self.ID, time.Duration(n.cfg.CaptureSessionTTL)*time.Second)
+	if err != nil {
+		return leftFirst(opening, err)
+	}
+	g.Session = session
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return session.Run(inner) })
+	group.Go(func() error {
+		if err := session.Register(inner, g.Self); err != nil {
+			return err
+		}
+		g.Log.Info("joined the cluster", "cluster", n.cfg.ClusterID, "metadata", g.Store.Endpoints())
+		return last(n.control(inner, leave, g))
+	})
+	return ended(group.Wait())
+}
+
+// control runs the control plane, which the API speaks for meanwhile.
+func (n *node) control(ctx context.Context, leave <-chan struct{}, g Given) error {
+	if n.parts.Plane == nil {
+		g.Log.Warn("this server has no control plane: it is a member of the cluster and replicates nothing")
+		select {
+		case <-leave:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	opening, done := until(ctx, leave)
+	defer done()
+	plane, err := n.parts.Plane(opening, g)
+	if err != nil {
+		return leftFirst(opening, err)
+	}
+	n.api.Join(plane)
+	n.meter.join(plane)
+	defer func() {
+		n.api.Join(nil)
+		n.meter.join(nil)
+	}()
+	return plane.Run(ctx, leave)
+}
