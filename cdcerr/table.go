@@ -139,6 +139,14 @@ var (
 		"read the database's own message in this error; rows are retried", Retry}
 	MySQLDuplicateEntry = &Code{"CDC:ErrMySQLDuplicateEntry", "the downstream database already holds another row with this key",
 		"find who else writes the downstream table; with safe-mode=true rows are replaced", Retry}
+	MySQLAccessDenied = &Code{"CDC:ErrMySQLAccessDenied", "the downstream database does not let this user in, or not do what a changefeed does",
+		"check user and password of the sink URI, whether the password has expired or the account is locked, and the privileges that docs/mysql.md lists", Retry}
+	MySQLTableDiffers = &Code{"CDC:ErrMySQLTableDiffers", "a table of the downstream database is not what upstream's table is",
+		"give the named table upstream's columns, keys and partitions back, or leave it out by a filter rule; the changefeed then goes on by itself", Retry}
+	MySQLPacket = &Code{"CDC:ErrMySQLPacketTooLarge", "a row is larger than what the downstream database takes in one statement",
+		"raise max_allowed_packet downstream above the named size; the changefeed then goes on by itself", Retry}
+	MySQLQuery = &Code{"CDC:ErrMySQLQueryError", "a question about the downstream database's own state failed",
+		"read the database's own message in this error, and check the user's privileges; it is asked again", Retry}
 	ExecDDLFailed = &Code{"CDC:ErrExecDDLFailed", "the downstream database refused a DDL",
 		"read the database's own message in this error; make the DDL possible downstream, or leave it out by a filter rule", Terminal}
 	DDLNotPortable = &Code{"CDC:ErrDDLNotPortable", "the downstream database has nothing that this DDL could become",
@@ -164,7 +172,7 @@ func All() []*Code {
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		TxnTooLarge,
-		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, ExecDDLFailed, DDLNotPortable,
+		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, ExecDDLFailed, DDLNotPortable,
 		RecordingInvalid,
 	}
 }

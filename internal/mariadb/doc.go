@@ -1,6 +1,6 @@
 // Package mariadb owns the MariaDB server that tests write to.
 //
-//	Open(dir) ── install ──▶ data under dir ── mariadbd on 127.0.0.1:free ──▶ Server ── Close
+//	Open(dir) ── install ──▶ data under dir ── mariadbd on 127.0.0.1:free ──▶ Server ── Kill, Restart ── Close
 //
 // The server is Debian's package, started with data of its own under a
 // directory that the caller gives and without a password for root. Nothing that

@@ -45,10 +45,12 @@ type Server struct {
 	Port int
 	Dir  string // its data, socket and log
 
-	stdin io.Closer // closed: the server's keeper stops it
-	cmd   *exec.Cmd
-	log   *logTail
-	group *errgroup.Group
+	program string    // the server's own
+	options []string  // beside the usual ones
+	stdin   io.Closer // closed: the server's keeper stops it
+	cmd     *exec.Cmd
+	log     *logTail
+	group   *errgroup.Group
 }
 
 // Start is a server for one test or for a TestMain's tb: it fails tb where the
@@ -86,9 +88,17 @@ func Open(dir string, options ...string) (*Server, error) {
 	// Between the choice of a free port and its use another process may take
 	// it; four tries make that a curiosity.
 	for try := 1; ; try++ {
-		s, err := launch(server, dir, data, options)
-		if err == nil || try == 4 || !errors.Is(err, errPortTaken) {
-			return s, err
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s := &Server{Host: "127.0.0.1", Port: port, Dir: dir, program: server, options: options}
+		err = s.launch()
+		if err == nil {
+			return s, nil
+		}
+		if try == 4 || !errors.Is(err, errPortTaken) {
+			return nil, err
 		}
 	}
 }
@@ -143,45 +153,64 @@ var errPortTaken = errors.New("mariadb: the chosen port was taken before the ser
 // on Close, and when the test binary dies in whatever way.
 const keeper = `"$@" & child=$!; trap 'kill "$child"' TERM INT; read -r line; kill "$child" 2>/dev/null; wait "$child"`
 
-func launch(server, dir, data string, options []string) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
+// launch starts the server over its data, at its port.
+func (s *Server) launch() error {
 	// A socket's path may have no more than 107 bytes: tests' directories are longer.
 	run, err := os.MkdirTemp("", "mariadb")
 	if err != nil {
-		return nil, fmt.Errorf("mariadb: directory for the socket: %w", err)
+		return fmt.Errorf("mariadb: directory for the socket: %w", err)
 	}
-	args := slices.Concat([]string{"-c", keeper, "keeper", server, "--no-defaults",
-		"--user=" + me(), "--datadir=" + data, "--socket=" + filepath.Join(run, "s"), "--pid-file=" + filepath.Join(run, "pid"),
+	args := slices.Concat([]string{"-c", keeper, "keeper", s.program, "--no-defaults",
+		"--user=" + me(), "--datadir=" + filepath.Join(s.Dir, "data"), "--socket=" + filepath.Join(run, "s"), "--pid-file=" + filepath.Join(run, "pid"),
 		// Of its own: a server that starts clears temporary tables out of its
 		// tmpdir, those of every other server there too.
 		"--tmpdir=" + run,
-		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port), "--skip-log-bin",
-		"--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=96M",
-		"--max-allowed-packet=64M", "--skip-name-resolve"}, options)
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port), "--skip-log-bin",
+		// What is committed is with the system, not on disk: it outlives the process.
+		"--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=96M",
+		"--max-allowed-packet=64M", "--skip-name-resolve"}, s.options)
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a ^C at the terminal must not reach it before Close
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("mariadb: %w", err)
+		return fmt.Errorf("mariadb: %w", err)
 	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
-		return nil, fmt.Errorf("mariadb: %w", err)
+		return fmt.Errorf("mariadb: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("mariadb: %w", err)
+		return fmt.Errorf("mariadb: %w", err)
 	}
-	s := &Server{Host: "127.0.0.1", Port: port, Dir: dir, stdin: stdin, cmd: cmd, group: new(errgroup.Group),
-		log: &logTail{ready: make(chan struct{}), gone: make(chan struct{})}}
+	log := &logTail{ready: make(chan struct{}), gone: make(chan struct{})}
+	s.stdin, s.cmd, s.group, s.log = stdin, cmd, new(errgroup.Group), log
 	s.group.Go(func() error {
-		s.log.read(stderr)
+		log.read(stderr)
 		_ = cmd.Wait()
 		return os.RemoveAll(run)
 	})
-	return s, s.awaitReady()
+	return s.awaitReady()
+}
+
+// Kill ends the server's process where it stands, as a crash would. Restart
+// brings it back.
+func (s *Server) Kill() error {
+	if s.stdin == nil {
+		return nil
+	}
+	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	_ = s.stdin.Close()
+	s.stdin = nil
+	return s.group.Wait()
+}
+
+// Restart starts a server that was closed or killed again, over the same data
+// and at the same port.
+func (s *Server) Restart() error {
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return s.launch()
 }
 
 // awaitReady waits for the server's own word that it listens.

@@ -46,6 +46,9 @@ type Config struct {
 	DialTimeout  time.Duration // to connect and set the session up
 	ReadTimeout  time.Duration // until a statement on rows answers
 	WriteTimeout time.Duration // until a packet is on the wire
+	// Absence is how long a database is waited for that has been connected and
+	// went away. The first connection is not waited for.
+	Absence time.Duration
 }
 
 // Atomicity is what a reader of the downstream may see of a transaction.
@@ -78,6 +81,9 @@ func Default() Config {
 		DialTimeout:       10 * time.Second,
 		ReadTimeout:       2 * time.Minute,
 		WriteTimeout:      2 * time.Minute,
+		// A restart, or a failover that somebody has automated. What takes longer
+		// is for the changefeed to show, and for its own backoff.
+		Absence: 30 * time.Second,
 	}
 }
 
@@ -95,6 +101,7 @@ type param struct {
 
 var params = []param{
 	{"max-txn-row", func(c *Config, v string) error { return setInt(&c.MaxTxnRows, v, 1, 1<<20) }},
+	{"reconnect-timeout", func(c *Config, v string) error { return setDuration(&c.Absence, v) }},
 	{"read-timeout", func(c *Config, v string) error { return setDuration(&c.ReadTimeout, v) }},
 	{"safe-mode", func(_ *Config, v string) error {
 		if on, err := strconv.ParseBool(v); err != nil || !on {
@@ -201,6 +208,8 @@ func (c *Config) Validate() error {
 		return cdcerr.SinkURIInvalid.New("transaction-atomicity %q: want none or table", c.Atomicity)
 	case c.MaxTxnRows < 1 || c.MaxTxnBytes < 1 || c.MaxStatementBytes < 1:
 		return cdcerr.SinkURIInvalid.New("max-txn-row, MaxTxnBytes and MaxStatementBytes: want at least 1 each")
+	case c.Absence <= 0:
+		return cdcerr.SinkURIInvalid.New("reconnect-timeout: want more than 0: a connection that idled away is no reason to fail")
 	case c.DialTimeout <= 0 || c.ReadTimeout <= 0 || c.WriteTimeout <= 0:
 		return cdcerr.SinkURIInvalid.New("timeout, read-timeout and write-timeout: want more than 0, or a dead host is waited for without end")
 	}

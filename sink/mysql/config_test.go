@@ -167,7 +167,11 @@ func TestUnreachable(t *testing.T) {
 		}
 		begin := time.Now()
 		_, err = Open(context.Background(), c, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		if !cdcerr.MySQLConnection.Is(err) || !strings.Contains(err.Error(), addr) {
+		want := cdcerr.MySQLConnection
+		if name == "wrong password" {
+			want = cdcerr.MySQLAccessDenied
+		}
+		if !want.Is(err) || !strings.Contains(err.Error(), addr) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}

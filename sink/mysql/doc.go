@@ -22,6 +22,10 @@
 // says; docs/mysql.md prints that table. Only this package, schema and filter
 // see the parser's types.
 //
+// Absence. A database that has been connected is waited for: what may be done
+// twice is done again (patience), a DDL only if what it does is not to be seen
+// (ddl_marks). What the server's errors say about the future stands in fault.
+//
 // Promises: P6 (a DDL runs where it is called, once everything before it is
 // written), P8 (a statement that cannot be made, and a value that the downstream
 // cannot hold, stop the changefeed with a code). P1 only as far as the grant's

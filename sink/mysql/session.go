@@ -6,8 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"time"
 
 	gomysql "github.com/go-sql-driver/mysql"
@@ -103,25 +101,52 @@ func OpenDB(cfg Config) (*sql.DB, error) {
 	return openPool(cfg, map[string]string{"time_zone": "'" + utc + "'"})
 }
 
-func openPool(cfg Config, variables map[string]string) (*sql.DB, error) {
-	tlsConfig, err := cfg.tls()
+// connector opens connections, each with the certificates that stand in the
+// files at that time: they may be rotated while a changefeed runs.
+type connector struct {
+	cfg       Config
+	variables map[string]string
+}
+
+// Connect implements driver.Connector.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	real, err := c.driver()
 	if err != nil {
 		return nil, err
 	}
-	c := gomysql.NewConfig()
-	c.User, c.Passwd = cfg.User, cfg.Password.Reveal()
-	c.Net, c.Addr, c.TLS = "tcp", cfg.Addr(), tlsConfig
-	c.Timeout, c.WriteTimeout = cfg.DialTimeout, cfg.WriteTimeout
-	// Reads wait as long as their context: an ALTER may take hours.
-	c.ReadTimeout = 0
-	c.MaxAllowedPacket = 1 << 30      // statements are cut to the server's own limit here
-	c.Logger = new(gomysql.NopLogger) // what goes wrong is in the errors
-	c.Params = variables
-	connector, err := gomysql.NewConnector(c)
+	return real.Connect(ctx)
+}
+
+// Driver implements driver.Connector.
+func (c *connector) Driver() driver.Driver { return gomysql.MySQLDriver{} }
+
+func (c *connector) driver() (driver.Connector, error) {
+	tlsConfig, err := c.cfg.tls()
 	if err != nil {
-		return nil, cdcerr.SinkURIInvalid.Wrap(err, "%s", cfg)
+		return nil, err
 	}
-	return sql.OpenDB(connector), nil
+	m := gomysql.NewConfig()
+	m.User, m.Passwd = c.cfg.User, c.cfg.Password.Reveal()
+	m.Net, m.Addr, m.TLS = "tcp", c.cfg.Addr(), tlsConfig
+	m.Timeout, m.WriteTimeout = c.cfg.DialTimeout, c.cfg.WriteTimeout
+	// Reads wait as long as their context: an ALTER may take hours.
+	m.ReadTimeout = 0
+	m.MaxAllowedPacket = 1 << 30      // statements are cut to the server's own limit here
+	m.Logger = new(gomysql.NopLogger) // what goes wrong is in the errors
+	m.Params = c.variables
+	real, err := gomysql.NewConnector(m)
+	if err != nil {
+		return nil, cdcerr.SinkURIInvalid.Wrap(err, "%s", c.cfg)
+	}
+	return real, nil
+}
+
+func openPool(cfg Config, variables map[string]string) (*sql.DB, error) {
+	c := &connector{cfg: cfg, variables: variables}
+	if _, err := c.driver(); err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(c), nil
 }
 
 // use returns the connection, set up for writing.
@@ -146,6 +171,13 @@ func (s *session) use(ctx context.Context) (*sql.Conn, error) {
 func (s *session) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %v", s.cfg.DialTimeout)
+	}
+	if faultOf(err) == denied {
+		return cdcerr.MySQLAccessDenied.Wrap(err, "%s", s.cfg)
+	}
+	if cdcerr.SinkURIInvalid.Is(err) {
+		// Read once already: certificates that are being exchanged at this moment.
+		return cdcerr.MySQLConnection.New("%s: %v", s.cfg, err)
 	}
 	return cdcerr.MySQLConnection.Wrap(err, "%s", s.cfg)
 }
@@ -214,69 +246,4 @@ func (s *session) exec(ctx context.Context, wait time.Duration, text string) err
 	}
 	_, err = conn.ExecContext(ctx, text)
 	return err
-}
-
-// serverError is the error that the server itself sent, nil for all others.
-func serverError(err error) *gomysql.MySQLError {
-	var e *gomysql.MySQLError
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
-}
-
-func isServerError(err error) bool { return serverError(err) != nil }
-
-// isContention tells whether an error says that somebody else held a lock.
-func isContention(number uint16) bool { return number == errLockWait || number == errDeadlock }
-
-// Error numbers of MySQL, TiDB and MariaDB that this package tells apart.
-const (
-	errDBExists         = 1007
-	errDBNotExists      = 1008
-	errUnknownDB        = 1049
-	errTableExists      = 1050
-	errUnknownTable     = 1051
-	errUnknownColumn    = 1054
-	errDuplicateColumn  = 1060
-	errDuplicateKeyName = 1061
-	errMultiplePrimary  = 1068
-	errCantDrop         = 1091
-	errNoSuchTable      = 1146
-	errKeyNotExists     = 1176
-	errUnknownVariable  = 1193
-	errLockWait         = 1205
-	errDeadlock         = 1213
-	errUnknownZone      = 1298
-	errDropPartition    = 1507
-	errSamePartition    = 1517
-	errServerShutdown   = 1053
-	errReadOnly         = 1290
-	errQueryInterrupted = 1317
-	errReadOnlyTxn      = 1792
-	errReadOnlyMode     = 1836
-	errConnectionKilled = 1927
-	errIdle             = 4031
-	errDuplicateIndex   = 1831
-	errDuplicateCheck   = 1826 // and foreign key names
-)
-
-// connectionLost tells whether an error leaves the connection useless, so that
-// what ran on it may or may not have happened. A server that turned read-only
-// has handed over to another one: a new connection may lead there.
-func connectionLost(err error) bool {
-	if err == nil {
-		return false
-	}
-	if e := serverError(err); e != nil {
-		switch e.Number {
-		case errServerShutdown, errQueryInterrupted, errConnectionKilled, errReadOnly, errReadOnlyMode, errReadOnlyTxn, errIdle:
-			return true
-		}
-		return false
-	}
-	var netErr net.Error
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, gomysql.ErrInvalidConn) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

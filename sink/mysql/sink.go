@@ -63,6 +63,8 @@ func (s *Sink) Checkpoint(context.Context, tso.TS) error { return nil }
 // Close gives the connection back.
 func (s *Sink) Close() error { return s.session.close() }
 
+func (s *Sink) patience() *patience { return &patience{budget: s.cfg.Absence} }
+
 // expired is an error if the grant has ended: nothing may begin to commit.
 func expired(g sink.Grant) error {
 	if !g.Deadline.IsZero() && !time.Now().Before(g.Deadline) {

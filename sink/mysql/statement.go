@@ -277,7 +277,7 @@ func (w *writer) appendAll(dst []byte, t *tableText, row event.Image) ([]byte, e
 func (w *writer) send(t *tableText, text []byte) error {
 	w.buf = text
 	if len(text) > w.max {
-		return cdcerr.MySQLTxn.New("%s: a row needs a statement of %d bytes, the downstream takes %d: raise its max_allowed_packet", t.table.FullName(), len(text), w.max)
+		return cdcerr.MySQLPacket.New("%s: a row needs a statement of %d bytes, the downstream takes %d: max_allowed_packet is too small", t.table.FullName(), len(text), w.max)
 	}
 	return w.run(string(text))
 }

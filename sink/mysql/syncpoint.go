@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 )
@@ -35,18 +34,16 @@ type syncPoints struct {
 // moment that was found first still is the right one, since nothing above it was
 // written before its row stood there.
 func (s *Sink) SyncPoint(ctx context.Context, g sink.Grant, p event.SyncPoint) error {
-	for try := 1; ; try++ {
+	patience := s.patience()
+	for {
 		err := s.syncPoint(ctx, g, p)
 		switch {
 		case err == nil:
 			return nil
-		case try == tries || ctx.Err() != nil || !worthAnother(err):
-			return cdcerr.MySQLTxn.Wrap(err, "noting the sync point %d", p.TS)
+		case expired(g) != nil || !patience.again(ctx, err):
+			return coded(err, "noting the sync point %d", p.TS)
 		}
-		s.log.Warn("sync point failed, trying again", "try", try, "ts", p.TS, "error", err)
-		if err := pause(ctx, backoff<<(try-1)); err != nil {
-			return err
-		}
+		s.log.Warn("sync point failed, trying again", "ts", uint64(p.TS), "error", err)
 	}
 }
 

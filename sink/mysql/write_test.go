@@ -3,7 +3,6 @@ package mysql
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -65,7 +64,7 @@ func TestRowNearThePacket(t *testing.T) {
 	w.insert(tab, cells("1", string(blob)))
 	w.want("select length(b), md5(b) from t", fmt.Sprintf("%d|%s", len(blob), w.rows(fmt.Sprintf("select md5(repeat(x'0027ff78', %d))", 5<<20))[0]))
 	err := w.sink.Write(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", strings.Repeat("\x00", 33<<20))))})
-	if !cdcerr.MySQLTxn.Is(err) || !strings.Contains(err.Error(), "max_allowed_packet") {
+	if !cdcerr.MySQLPacket.Is(err) || !strings.Contains(err.Error(), "max_allowed_packet") {
 		t.Fatal(err)
 	}
 	w.want("select id from t", "1")
@@ -77,7 +76,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	tab := w.create("create table t (id int primary key)")
 	missing := tableOf(t, w.schema, "create table not_there (id int primary key)")
 	err := w.sink.Write(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")), w.row(missing, 1, nil, cells("1")))})
-	if !cdcerr.MySQLTxn.Is(err) || !strings.Contains(err.Error(), "not_there") || !strings.Contains(err.Error(), "commit-ts") {
+	if !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "not_there") || !strings.Contains(err.Error(), "commit-ts") {
 		t.Fatal(err)
 	}
 	w.want("select id from t")
@@ -138,17 +137,4 @@ func TestConnectionIsOpenedAgain(t *testing.T) {
 	w.alter(tab, "alter table t comment 'x'", "create table t (id int auto_increment primary key, e enum('a') not null) comment 'x'")
 	w.write(w.txn(zero)) // strict mode would refuse it
 	w.want("select id, e from t", "0|")
-}
-
-// A deadlock is tried again.
-func TestWorthAnother(t *testing.T) {
-	for err, want := range map[error]bool{
-		context.DeadlineExceeded:                  true,
-		errors.New("something"):                   false,
-		cdcerr.MySQLConnection.New("unreachable"): false,
-	} {
-		if got := worthAnother(err); got != want {
-			t.Errorf("%v: %v", err, got)
-		}
-	}
 }

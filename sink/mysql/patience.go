@@ -1,0 +1,67 @@
+package mysql
+
+import (
+	"context"
+	"time"
+)
+
+// tries is how often a statement that met somebody else's lock is attempted.
+// What does not pass by then is for the changefeed's own backoff.
+const tries = 8
+
+// The pauses between attempts: short at first, since most of what fails is a
+// connection that idled away or a lost deadlock, and never so long that a
+// downstream that is back waits for us.
+const (
+	pauseMin = 100 * time.Millisecond
+	pauseMax = 5 * time.Second
+)
+
+// patience is how long one piece of work waits for a downstream that went away.
+// It counts from the first failure on, so that a statement that took long before
+// it failed is tried again at least once.
+type patience struct {
+	budget time.Duration
+	began  time.Time // zero: nothing has failed yet
+	pause  time.Duration
+	tries  int // failures that are no absence
+}
+
+// again tells whether an error is worth another attempt, and pauses before it.
+func (p *patience) again(ctx context.Context, err error) bool {
+	if p.began.IsZero() {
+		p.began, p.pause = time.Now(), pauseMin
+	}
+	switch faultOf(err) {
+	case gone:
+		left := p.budget - time.Since(p.began)
+		if left <= 0 {
+			return false
+		}
+		return p.wait(ctx, min(p.pause, left))
+	case contention:
+		if p.tries++; p.tries >= tries {
+			return false
+		}
+		return p.wait(ctx, p.pause)
+	}
+	return false
+}
+
+// wait pauses, and is false if ctx ends before.
+func (p *patience) wait(ctx context.Context, d time.Duration) bool {
+	p.pause = min(2*p.pause, pauseMax)
+	return pause(ctx, d) == nil
+}
+
+// pause waits, or less if ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
