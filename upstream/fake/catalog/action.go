@@ -47,6 +47,7 @@ const (
 	ActionAlterCheck        Action = 45
 	ActionRenameTables      Action = 47
 	ActionTableAttributes   Action = 49
+	ActionPartAttributes    Action = 50
 	ActionCreatePolicy      Action = 51
 	ActionAlterPolicy       Action = 52
 	ActionDropPolicy        Action = 53

@@ -153,6 +153,8 @@ func (a *alteration) spec(s *ast.AlterTableSpec) ([]*change, error) {
 		return one(a.renameTable(s.NewTable))
 	case ast.AlterTableSetTiFlashReplica:
 		return one(a.tiflash(s.TiFlashReplica))
+	case ast.AlterTableAttributes, ast.AlterTablePartitionAttributes:
+		return one(a.attributes(s))
 	}
 	return one(a.partitionSpec(s))
 }

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/charset"
@@ -36,6 +38,17 @@ type policyRefArgs struct {
 
 type replicaArgs struct {
 	Replica *tiflashReplica `json:"replica_info,omitempty"`
+}
+
+// attributesArgs go to PD: a table, or a partition, is placed by a rule of this name.
+type attributesArgs struct {
+	PartitionID int64      `json:"partition_id,omitempty"`
+	Rule        *labelRule `json:"label_rule,omitempty"`
+}
+
+type labelRule struct {
+	ID     string   `json:"id"`
+	Labels []string `json:"labels"`
 }
 
 // emptyArgs are those of actions that need none.
@@ -188,6 +201,30 @@ func (a *alteration) tiflash(s *ast.TiFlashReplicaSpec) (*change, error) {
 	return &change{action: ActionTiFlashReplica, args: args}, nil
 }
 
+// attributes plans ATTRIBUTES of a table or of one of its partitions. They are
+// PD's: the table is only written anew. No recording has such a job.
+func (a *alteration) attributes(s *ast.AlterTableSpec) (*change, error) {
+	c := &change{action: ActionTableAttributes, meta: a.plainMeta(), vars: a.multiVars()}
+	args := &attributesArgs{Rule: &labelRule{ID: fmt.Sprintf("schema/%s/%s", a.db.Name.L, a.table.Name.L)}}
+	if s.Tp == ast.AlterTablePartitionAttributes {
+		if a.table.Partition == nil {
+			return nil, refuse(errNoPartition, "Partition management on a not partitioned table is not possible")
+		}
+		at, err := a.chosen(s.PartitionNames, false)
+		if err != nil {
+			return nil, err
+		}
+		d := a.table.Partition.Definitions[at[0]]
+		c.action, args.PartitionID = ActionPartAttributes, d.ID
+		args.Rule.ID += "/" + d.Name.L
+	}
+	if !s.AttributesSpec.Default {
+		args.Rule.Labels = strings.Split(s.AttributesSpec.Attributes, ",")
+	}
+	c.args = args
+	return c, nil
+}
+
 // cacheTable turns the cache of a table on or off, in two steps.
 func (w *work) cacheTable() error {
 	t, err := w.table()
@@ -232,6 +269,7 @@ func (w *work) tableOption(args any) error {
 			t.Policy = a.Policy
 		case *replicaArgs:
 			return t.setReplica(a)
+		case *attributesArgs:
 		case *emptyArgs:
 			t.TTL = nil
 			w.j.args = nil

@@ -307,7 +307,7 @@ func TestStatementsAreRefused(t *testing.T) {
 			"alter table t0 charset=gbk",
 			"alter table t0 convert to charset gbk",
 			"alter table t0 shard_row_id_bits=4",
-			"alter table t0 attributes 'x'",
+			"alter table t0 secondary_load",
 			"alter table t0 partition by range(a) (partition p0 values less than (5))",
 			"alter table t0 discard tablespace",
 			"create fulltext index f on t0(b)",

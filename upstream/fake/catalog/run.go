@@ -104,7 +104,7 @@ func (w *work) runTable() error {
 		return w.setPartitionPolicy(a)
 	case *exchangeArgs:
 		return w.exchangePartition(a)
-	case *commentArgs, *rebaseArgs, *idCacheArgs, *shardBitsArgs, *ttlArgs, *replicaArgs, *emptyArgs:
+	case *commentArgs, *rebaseArgs, *idCacheArgs, *shardBitsArgs, *ttlArgs, *replicaArgs, *attributesArgs, *emptyArgs:
 	default:
 		return fmt.Errorf("no steps for action %d", w.info.Type)
 	}

@@ -248,6 +248,9 @@ func (o *Oracle) lost(upto tso.TS) (owed int) {
 		if !ok || w.Backfill || !o.server.Known(id, ch.CommitTS) {
 			return true
 		}
+		if ch.Op == mvcc.Delete && ch.Old == nil {
+			return true // of a row that was never there: inserted and deleted in one transaction
+		}
 		l := line{ch.StartTS, w.Line}
 		if counted[l] {
 			return true

@@ -51,6 +51,9 @@ func (h *history) columns(s *catalog.Shape) error {
 		if err != nil {
 			return err
 		}
+		if cell.Null && c.NotNull() {
+			continue // every row has it, until it is being dropped: then nobody reads it
+		}
 		h.absent[columnID{s.Table.ID, c.ID}] = cell
 	}
 	return nil

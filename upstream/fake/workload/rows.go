@@ -68,7 +68,7 @@ func (g *rows) change(ctx context.Context, x *Session, tables []*catalog.Shape, 
 // one inserts, updates, deletes or moves one row.
 func (g *rows) one(ctx context.Context, x *Session, shape *catalog.Shape, rng *rand.Rand, done map[string]bool) error {
 	id := rng.IntN(g.cfg.Size)
-	r, key, err := g.draw(x, shape, id, rng)
+	r, key, err := x.Draw(shape, id, rng)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (g *rows) one(ctx context.Context, x *Session, shape *catalog.Shape, rng *r
 		return nil
 	}
 	done[string(key)] = true
-	there, err := g.exists(ctx, x, key)
+	there, err := x.Exists(ctx, key)
 	switch {
 	case err != nil:
 		return err
@@ -88,58 +88,20 @@ func (g *rows) one(ctx context.Context, x *Session, shape *catalog.Shape, rng *r
 	return x.Put(shape, r)
 }
 
-// exists locks a key, as a statement that writes does, and looks whether it is there.
-func (g *rows) exists(ctx context.Context, x *Session, key []byte) (bool, error) {
-	values, err := x.Lock(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	if values != nil {
-		return values[0] != nil, nil
-	}
-	v, err := x.Get(ctx, key)
-	return v != nil, err
-}
-
 // move gives a row another key: it is deleted here and written there.
 func (g *rows) move(ctx context.Context, x *Session, shape *catalog.Shape, r *Record, rng *rand.Rand, done map[string]bool) error {
-	other, key, err := g.draw(x, shape, rng.IntN(g.cfg.Size), rng)
+	other, key, err := x.Draw(shape, rng.IntN(g.cfg.Size), rng)
 	if err != nil || done[string(key)] {
 		return err
 	}
 	done[string(key)] = true
-	if there, err := g.exists(ctx, x, key); there || err != nil {
+	if there, err := x.Exists(ctx, key); there || err != nil {
 		return err
 	}
 	if err := x.Delete(shape, r); err != nil {
 		return err
 	}
 	return x.Put(shape, other)
-}
-
-// draw makes up the row of a number: its key follows from the number, so that
-// writers meet on rows.
-func (g *rows) draw(x *Session, shape *catalog.Shape, id int, rng *rand.Rand) (*Record, []byte, error) {
-	r := &Record{RowID: int64(id) + 1}
-	for i := range shape.Table.Columns {
-		c := &shape.Table.Columns[i]
-		var cell Cell
-		var err error
-		switch {
-		case c.Generated == event.Virtual: // no row holds it; all of them say id + 1
-			cell, err = textCell(c, strconv.Itoa(id+1))
-		case identifies(shape, i):
-			cell, err = keyCell(c, id)
-		default:
-			cell, err = draw(rng, c)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s.%s: %w", shape.Table.FullName(), c.Name, err)
-		}
-		r.Cells = append(r.Cells, cell)
-	}
-	key, err := x.Key(shape, r)
-	return r, key, err
 }
 
 // identifies tells whether a column is part of the key, or alone in a unique

@@ -174,6 +174,30 @@ func (s *Server) Exec(ctx context.Context, sql string, session catalog.Session, 
 	return nil
 }
 
+// CreateTogether carries out several CREATE TABLE of one database as one job, as
+// TiDB does with those that wait at the same time where tables are created fast.
+func (s *Server) CreateTogether(ctx context.Context, statements []string, session catalog.Session, between Between) error {
+	if session.SQLMode == 0 {
+		session.SQLMode = catalog.DefaultSQLMode
+	}
+	s.mu.Lock()
+	var jobs []*catalog.Job
+	for _, sql := range statements {
+		planned, err := s.catalog.Plan(sql, session)
+		if err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		jobs = append(jobs, planned...)
+	}
+	j, err := catalog.Merge(jobs)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, j, between)
+}
+
 func (s *Server) run(ctx context.Context, j *catalog.Job, between Between) error {
 	for !j.Ended() {
 		step, err := s.advance(ctx, j, between)

@@ -49,9 +49,10 @@ func (s *Server) release(v *version) {
 	}
 }
 
-// Tables are the tables of a database that the session knows, by name.
+// Tables are the tables of a database that the session knows, by name; of all
+// databases where db is empty.
 func (x *Session) Tables(db string) []*catalog.Shape {
-	return slices.DeleteFunc(slices.Clone(x.version.tables), func(s *catalog.Shape) bool { return s.Table.Schema != db })
+	return slices.DeleteFunc(slices.Clone(x.version.tables), func(s *catalog.Shape) bool { return db != "" && s.Table.Schema != db })
 }
 
 // Table is one of them, nil where there is none.
