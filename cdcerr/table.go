@@ -11,6 +11,12 @@ var (
 		"correct the named argument", Terminal}
 	FilterRuleInvalid = &Code{"CDC:ErrFilterRuleInvalid", "a filter rule cannot be parsed",
 		"correct the named rule; rules look like db.table, with * and ? as wildcards and ! in front to leave out", Terminal}
+	FilterExpression = &Code{"CDC:ErrInvalidFilterExpression", "an event filter's expression cannot be evaluated",
+		"correct the named expression; docs/config.md says what may stand in one", Terminal}
+	FilterColumn = &Code{"CDC:ErrExpressionColumnNotFound", "an event filter's expression names a column that the table does not have",
+		"correct the expression, or give the event filter a matcher that takes only tables with that column", Terminal}
+	IgnoreEventInvalid = &Code{"CDC:ErrInvalidIgnoreEventType", "an event filter ignores a kind of event that there is not",
+		"write one of the kinds that docs/config.md lists", Terminal}
 	SinkURIInvalid = &Code{"CDC:ErrSinkURIInvalid", "the sink URI cannot be used",
 		"correct the named part of the sink URI", Terminal}
 
@@ -161,7 +167,7 @@ var (
 func All() []*Code {
 	return []*Code{
 		Unexpected,
-		InvalidArgument, FilterRuleInvalid, SinkURIInvalid,
+		InvalidArgument, FilterRuleInvalid, FilterExpression, FilterColumn, IgnoreEventInvalid, SinkURIInvalid,
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
 		CaptureNotFound, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
 		UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,

@@ -1,5 +1,8 @@
-// Package filter owns which tables and which DDLs of the upstream a changefeed
+// Package filter owns which tables, DDLs and rows of the upstream a changefeed
 // wants. It is pure.
+//
+//	Config ──New──▶ Filter ──Scope.Table, Scope.DDL──▶ verdict, Decision
+//	                       └─Rows(table)──▶ RowRule ──Ignores(row)──▶ left out, or not
 //
 // Rules are TiDB's table-filter rules, SCHEMA.TABLE:
 //
@@ -15,8 +18,16 @@
 // out; without any rule every table is taken. System schemas never match. Empty
 // rules and rules that start with # say nothing.
 //
-// One rule of letter case holds for every part of a rule and for regular
-// expressions too: ignored, unless Config.CaseSensitive.
+// Event filters leave out some of what the rules take: by kind of event, by the
+// text of a DDL, by what stands in a row (package expr). A DDL that is ignored so
+// is not sent; the schema follows it, and the table's rows go on. A DDL that the
+// rules discard takes its table's rows with it.
+//
+// Rows is asked once for a table in one shape and costs a row nothing where no
+// event filter is about the table, and no allocation where none looks into rows.
+//
+// One rule of letter case holds for every part of a rule, for matchers and
+// for regular expressions of names too: ignored, unless Config.CaseSensitive.
 //
 // What of a DDL is wanted follows from the tables it touches, by their names
 // before it ran; see Scope. A table whose rows were not replicated until now

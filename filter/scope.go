@@ -44,6 +44,10 @@ func (s Scope) Table(t *event.Table) Verdict {
 type Decision struct {
 	// Send is the wanted part of the DDL, nil where nothing of it is wanted.
 	Send *event.DDL
+	// Ignored says which parts of the DDL the operator has it left out by an event
+	// filter or its start-ts, although the rules take them: rows go on as if it had
+	// been sent.
+	Ignored []string
 	// Keyless are tables that the rules take and that are skipped from here on.
 	Keyless []*event.Table
 	// Added and Removed are the physical ids whose rows begin and cease to be
@@ -62,6 +66,11 @@ type Decision struct {
 // Tables without a key are left out the same way, so that a TRUNCATE of one is
 // no more seen than its rows. One that loses its only key, or gains its first,
 // is an error: going on would replicate half of it.
+//
+// What an event filter ignores is not sent, and nothing else changes: the table's
+// rows are wanted as if it had been. The filter is asked by the name before the
+// DDL ran. A DDL that is ignored by its start-ts may bring a table into the rules
+// too: that is for an operator who has copied it.
 func (s Scope) DDL(d *event.DDL) (Decision, error) {
 	var out Decision
 	if d.Action == event.ActionFlashbackCluster {
@@ -70,12 +79,18 @@ func (s Scope) DDL(d *event.DDL) (Decision, error) {
 		return Decision{}, cdcerr.FlashbackCluster.New("at %d (job %d): %s", d.SwitchTS, d.JobID, d.Query)
 	}
 	nets := netChanges(d.Tables)
+	ignored := s.Rules.IgnoresTxn(d.StartTS)
 	var before, after []int64
 	kept := make([]bool, len(nets))
 	for i, n := range nets {
-		keep, err := s.change(d, n, &out)
+		keep, err := s.change(d, n, ignored, &out)
 		if err != nil {
 			return Decision{}, err
+		}
+		if keep && n.After != nil {
+			if _, err := s.Rules.Rows(n.After); err != nil {
+				return Decision{}, fmt.Errorf("DDL job %d at %d: %w", d.JobID, d.SwitchTS, err)
+			}
 		}
 		if keep && n.After != nil && IsSystem(n.After.Schema) {
 			// The downstream has a system schema of that name too, and it is not ours.
@@ -84,24 +99,74 @@ func (s Scope) DDL(d *event.DDL) (Decision, error) {
 		if kept[i] = keep; !keep {
 			continue
 		}
-		if n.Before != nil {
+		if n.Before != nil && s.Table(n.Before) == Wanted {
 			before = append(before, n.Before.PhysicalIDs()...)
 		}
 		if n.After != nil && s.Table(n.After) == Wanted {
 			after = append(after, n.After.PhysicalIDs()...)
 		}
 	}
-	if d.Action == event.ActionExchangePartition && slices.Contains(kept, true) && slices.Contains(kept, false) {
+	if !ignored && d.Action == event.ActionExchangePartition && slices.Contains(kept, true) && slices.Contains(kept, false) {
 		return Decision{}, s.halfExchange(d)
 	}
 	out.Added, out.Removed = less(after, before), less(before, after)
+	if s.ignore(d, nets, kept, &out) {
+		return out, nil
+	}
 	send, err := s.wantedPart(d, nets, kept)
 	out.Send = send
 	return out, err
 }
 
+// ignore takes what an operator has ignored out of what is sent, and tells
+// whether that is all of it.
+func (s Scope) ignore(d *event.DDL, nets []net, kept []bool, out *Decision) bool {
+	say := func(filter int, name string) {
+		out.Ignored = append(out.Ignored, fmt.Sprintf("%s of %s: filter.event-filters[%d]", d.Action, name, filter))
+	}
+	db := databaseOf(d)
+	switch {
+	case db == nil && !slices.Contains(kept, true) || db != nil && !s.Rules.Schema(db.Name):
+		return false // nothing is sent anyway
+	case s.Rules.IgnoresTxn(d.StartTS):
+		out.Ignored = append(out.Ignored, fmt.Sprintf("%s: filter.ignore-txn-start-ts has %d", d.Action, d.StartTS))
+		return true
+	case db != nil:
+		i := s.Rules.ignoresDDL(d.Action, db.Name, "", d.Query)
+		if i >= 0 {
+			say(i, db.Name)
+		}
+		return i >= 0
+	}
+	var texts []string
+	if d.Action == event.ActionCreateTables {
+		texts = statements(d.Query, d.SQLMode&noBackslashEscapes != 0)
+	}
+	some := false
+	for i, n := range nets {
+		if !kept[i] {
+			continue
+		}
+		t, text := n.Before, d.Query
+		if t == nil {
+			t = n.After
+		}
+		if step := n.steps[0]; step < len(texts) {
+			text = texts[step]
+		}
+		filter := s.Rules.ignoresDDL(d.Action, t.Schema, t.Name, text)
+		if filter >= 0 {
+			say(filter, t.FullName())
+			kept[i] = false
+		}
+		some = some || kept[i]
+	}
+	// Halves of an exchange are one statement.
+	return !some || d.Action == event.ActionExchangePartition && slices.Contains(kept, false)
+}
+
 // change decides one table's part: whether it is sent.
-func (s Scope) change(d *event.DDL, n net, out *Decision) (bool, error) {
+func (s Scope) change(d *event.DDL, n net, ignored bool, out *Decision) (bool, error) {
 	if n.Before == nil && n.After == nil {
 		return false, cdcerr.Bug("DDL job %d changes a table that is there neither before nor after", d.JobID)
 	}
@@ -118,6 +183,8 @@ func (s Scope) change(d *event.DDL, n net, out *Decision) (bool, error) {
 	}
 	is := s.Table(n.After)
 	switch {
+	case ignored && was != Wanted && is == Wanted:
+		return true, nil
 	case was == OutOfRule && is == Wanted:
 		return false, cdcerr.RenameIntoScope.New("%s was renamed to %s at %d (job %d): the rules leave the old name out and take the new one",
 			n.Before.FullName(), n.After.FullName(), d.SwitchTS, d.JobID)

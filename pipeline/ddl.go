@@ -91,6 +91,9 @@ func (r *reader) carryOut(ctx context.Context, p *planned) error {
 	for _, t := range p.Keyless {
 		r.skip(t)
 	}
+	for _, why := range p.Ignored {
+		r.cfg.Log.Info("DDL is ignored, as configured", "changefeed", r.cfg.Changefeed, "job", p.JobID, "ts", p.SwitchTS, "why", why)
+	}
 	for _, id := range p.Removed {
 		r.rows.Leave(span.OfTable(id))
 	}

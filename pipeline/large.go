@@ -40,9 +40,10 @@ func (r *reader) beginLarge(ctx context.Context, raw *event.RawKV) error {
 	return r.flush(ctx, raw.CommitTS.Prev())
 }
 
-// survey counts a change of the large transaction.
+// survey counts a change of the large transaction. What an expression leaves out
+// is counted with it: that shows when it is delivered.
 func (r *reader) survey(raw *event.RawKV) error {
-	t, err := r.countedTable(raw)
+	t, _, err := r.countedTable(raw)
 	if t == nil || err != nil {
 		return err
 	}
@@ -125,11 +126,11 @@ func (p *pieces) pass(ctx context.Context, l *large, part func(*event.Row) *even
 }
 
 func (p *pieces) take(ctx context.Context, raw *event.RawKV, part func(*event.Row) *event.Row) error {
-	t, wanted, err := p.tableOf(raw)
-	if t == nil || !wanted || err != nil {
+	t, v, err := p.tableOf(raw)
+	if t == nil || !v.wanted || err != nil {
 		return err
 	}
-	row, err := p.mounter.Row(raw, t)
+	row, err := p.mount(raw, t, v.rows)
 	if row == nil || err != nil {
 		return err
 	}

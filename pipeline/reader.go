@@ -48,7 +48,13 @@ type reader struct {
 	tableID int64
 	tableTS tso.TS
 	table   *event.Table
-	wanted  map[*event.Table]bool // verdicts since the last DDL
+	wanted  map[*event.Table]verdict // since the last DDL
+}
+
+// verdict is what is wanted of a table's rows.
+type verdict struct {
+	wanted bool
+	rows   *filter.RowRule
 }
 
 // rawsLen is how many rows are taken from the sorter at once: enough to make a
@@ -65,7 +71,7 @@ func newReader(p *Pipeline, queue chan<- item) *reader {
 		raws:    make([]*event.RawKV, rawsLen),
 		mounter: mount.New(),
 		batch:   batch{rowsMax: p.cfg.BatchRows, bytesMax: p.cfg.BatchBytes},
-		wanted:  map[*event.Table]bool{},
+		wanted:  map[*event.Table]verdict{},
 	}
 }
 
@@ -112,6 +118,9 @@ func (r *reader) start(ctx context.Context) error {
 	for _, t := range r.schema.Tables(r.cfg.Checkpoint) {
 		switch r.scope.Table(t) {
 		case filter.Wanted:
+			if _, err := r.scope.Rules.Rows(t); err != nil {
+				return err
+			}
 			for _, id := range t.PhysicalIDs() {
 				if err := r.rows.Follow(ctx, span.OfTable(id), r.last); err != nil {
 					return err
@@ -273,53 +282,87 @@ func (r *reader) next(ctx context.Context, raw *event.RawKV) error {
 
 // row mounts one change, unless nobody wants it.
 func (r *reader) row(raw *event.RawKV) error {
-	t, err := r.countedTable(raw)
+	t, rows, err := r.countedTable(raw)
 	if t == nil || err != nil {
 		return err
 	}
-	row, err := r.mounter.Row(raw, t)
-	if row != nil && err == nil {
-		r.batch.add(row)
+	row, err := r.mount(raw, t, rows)
+	if err != nil || row == nil {
+		return err
 	}
-	return err
+	r.batch.add(row)
+	return nil
 }
 
-// countedTable is tableOf, and counts what is not wanted.
-func (r *reader) countedTable(raw *event.RawKV) (*event.Table, error) {
-	t, wanted, err := r.tableOf(raw)
-	switch {
-	case err != nil:
-		return nil, err
-	case t == nil:
-		r.unknown++
-	case !wanted:
+// mount decodes one change; nil where there is nothing to it, or an expression of
+// an event filter leaves it out.
+func (r *reader) mount(raw *event.RawKV, t *event.Table, rows *filter.RowRule) (*event.Row, error) {
+	row, err := r.mounter.Row(raw, t)
+	if row == nil || err != nil || rows == nil {
+		return row, err
+	}
+	ignored, err := rows.Ignores(row)
+	if ignored {
 		r.leftOut++
 		return nil, nil
 	}
-	return t, nil
+	return row, err
+}
+
+// countedTable is tableOf, and counts what is not wanted.
+func (r *reader) countedTable(raw *event.RawKV) (*event.Table, *filter.RowRule, error) {
+	t, v, err := r.tableOf(raw)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case t == nil:
+		r.unknown++
+	case !v.wanted:
+		r.leftOut++
+		return nil, nil, nil
+	}
+	return t, v.rows, nil
 }
 
 // tableOf is the table by which the change is decoded, nil where no schema knows
-// it, and whether it is wanted. The schema is asked once for all rows of a table
+// it, and what is wanted of it. The schema is asked once for all rows of a table
 // in one transaction.
-func (r *reader) tableOf(raw *event.RawKV) (t *event.Table, wanted bool, err error) {
+func (r *reader) tableOf(raw *event.RawKV) (t *event.Table, v verdict, err error) {
 	id, _, ok := mount.ParseRecordKey(raw.Key)
 	if !ok {
-		return nil, false, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
+		return nil, v, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
 	}
 	if id != r.tableID || raw.CommitTS != r.tableTS {
 		r.tableID, r.tableTS = id, raw.CommitTS
 		r.table, _ = r.schema.TableAt(id, raw.CommitTS)
 	}
 	if r.table == nil {
-		return nil, false, nil
+		return nil, v, nil
 	}
-	wanted, judged := r.wanted[r.table]
+	v, judged := r.wanted[r.table]
 	if !judged {
-		wanted = r.scope.Table(r.table) == filter.Wanted
-		r.wanted[r.table] = wanted
+		if v.wanted = r.scope.Table(r.table) == filter.Wanted; v.wanted {
+			if v.rows, err = r.scope.Rules.Rows(r.table); err != nil {
+				return nil, v, err
+			}
+		}
+		r.wanted[r.table] = v
 	}
-	return r.table, wanted, nil
+	if v.wanted && (r.scope.Rules.IgnoresTxn(raw.StartTS) || v.rows.IgnoresKind(kindOf(raw))) {
+		v.wanted = false
+	}
+	return r.table, v, nil
+}
+
+// kindOf is the kind that the row of the change will have.
+func kindOf(raw *event.RawKV) event.RowKind {
+	switch {
+	case raw.Op == event.Delete:
+		return event.DeleteRow
+	case len(raw.Old) == 0:
+		return event.Insert
+	}
+	return event.Update
 }
 
 // flush queues the batch. All rows at or below forget are in it or before it.

@@ -19,6 +19,9 @@ var rooms = []Room{
 	{"cdcerr", Pure, "error codes with meaning, class and remedy", nil},
 	{"strict", Pure, "TOML and JSON read into structs, with every unknown key refused and the nearest named", nil},
 
+	// Knowledge of MySQL that several rooms need.
+	{"collation", Pure, "the order of strings under TiDB's collations", nil},
+
 	// The data's path.
 	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, locks left behind, the hold on GC", wordsAnd("upstream/lock", "upstream/region")},
 	{"upstream/lock", Pure, "what became of a transaction whose locks hold a region back, and what may be done to them", wordsAnd()},
@@ -29,12 +32,13 @@ var rooms = []Room{
 	{"upstream/fake/encode", Pure, "TiDB's stored forms in the writing direction", []string{"event"}},
 	{"upstream/fake/catalog", Pure, "DDL as TiDB carries it out: from SQL text to the steps of its jobs", []string{"event", "span", "tso", "upstream/fake/encode"}},
 	{"upstream/fake/live", Shell, "transactions on the fake cluster, the way TiDB's client does them", wordsAnd("upstream/fake", "upstream/fake/topology")},
-	{"upstream/fake/workload", Shell, "what happens on a fake cluster meanwhile: writers, their tables, the DDL that changes these", wordsAnd("upstream/fake", "upstream/fake/catalog", "upstream/fake/encode", "upstream/fake/live")},
+	{"upstream/fake/workload", Shell, "what happens on a fake cluster meanwhile: writers, their tables, the DDL that changes these", wordsAnd("collation", "upstream/fake", "upstream/fake/catalog", "upstream/fake/encode", "upstream/fake/live")},
 	{"sorter", Shell, "rows of many spans from their arrival, in any order, to their reading in one", wordsAnd()},
 	{"ingest", Shell, "one subscription a span on a capture, shared by all changefeeds that read it", wordsAnd("sorter", "upstream")},
 	{"schema", Pure, "TiDB's metadata: what every table looked like at a timestamp", wordsAnd()},
 	{"mount", Pure, "bytes to typed rows; DDL job rows to jobs", wordsAnd("schema")},
-	{"filter", Pure, "which tables and which DDLs are wanted", wordsAnd()},
+	{"filter", Pure, "which tables, DDLs and rows are wanted", wordsAnd("collation", "filter/expr", "strict")},
+	{"filter/expr", Pure, "SQL expressions over one row, as an operator writes them", wordsAnd("collation")},
 	{"schemafeed", Shell, "the schema of one changefeed: its snapshot, its DDLs, its tables by timestamp", wordsAnd("mount", "schema", "upstream")},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
@@ -88,7 +92,7 @@ var doors = []Door{
 	{"go.etcd.io/etcd/server/v3", []string{"meta"}, "an etcd in the process, where metadata has to outlive PD and there is no other"},
 	{"golang.org/x/sys", []string{"meta"}, "the clock that runs on while a machine is suspended"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
-	{"github.com/pingcap/tidb/pkg/parser", []string{"sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
+	{"github.com/pingcap/tidb/pkg/parser", []string{"filter/expr", "sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
 	{"github.com/go-mysql-org/go-mysql", []string{"internal/binlog"}, "reading a MariaDB binary log in tests"},
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
@@ -96,7 +100,7 @@ var doors = []Door{
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
 	{"github.com/pelletier/go-toml/v2", []string{"strict"}, "reads TOML and knows where in the text a key stands"},
 	{"github.com/prometheus/client_golang", []string{"server"}, "the registry of metrics, and the form in which they are read"},
-	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
+	{"golang.org/x/text", []string{"collation"}, "GBK and GB18030"},
 	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 }
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	weights "github.com/sluice-cdc/sluice/collation"
 	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/tso"
-	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 )
 
 // verdict counts the recorded jobs of one kind.
@@ -30,7 +30,7 @@ type verdict struct {
 // before it, takes the recorded steps: job row, history row and each key of
 // metadata are the same to the byte, but for what no one can know.
 func TestRecordings(t *testing.T) {
-	sorted, err := encode.NewCollations()
+	sorted, err := weights.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-cdc/sluice/collation"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 )
@@ -169,7 +170,7 @@ func TestCommonHandlesAreJoinedAndPadded(t *testing.T) {
 	b := column(2, event.TypeLong, nil)
 	got, err := encode.CommonHandle([]encode.Part{
 		{Column: a, Length: 2, Value: []byte("äbc")}, {Column: b, Length: event.FullLength, Value: int64(1)},
-	}, collations(t))
+	}, order(t))
 	if want := unhex(t, "01 0041004200000000 fb 03 8000000000000001"); err != nil || string(got) != want {
 		t.Fatalf("%x, %v; want %x", got, err, want)
 	}
@@ -178,7 +179,7 @@ func TestCommonHandlesAreJoinedAndPadded(t *testing.T) {
 		t.Fatalf("%x, %v", short, err)
 	}
 	bin := column(1, event.TypeVarchar, text("binary", "binary"))
-	cut, err := encode.CommonHandle([]encode.Part{{Column: bin, Length: 1, Value: []byte("ä")}}, collations(t))
+	cut, err := encode.CommonHandle([]encode.Part{{Column: bin, Length: 1, Value: []byte("ä")}}, order(t))
 	if err != nil || string(cut) != unhex(t, "01 c300000000000000 f8") {
 		t.Fatalf("%x, %v", cut, err)
 	}
@@ -303,4 +304,19 @@ func TestValuesThatDoNotFitAreRefused(t *testing.T) {
 			t.Errorf("type %d took a %T: %x", c.column.Type, c.value, got)
 		}
 	}
+}
+
+func TestPlainSortKeyIsTheStringItself(t *testing.T) {
+	if got, err := (encode.Plain{}).SortKey("utf8mb4_general_ci", []byte("Ab ")); err != nil || string(got) != "Ab " {
+		t.Error(got, err)
+	}
+}
+
+func order(t *testing.T) *collation.Order {
+	t.Helper()
+	c, err := collation.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -44,7 +44,7 @@ func TestRecordingsComeBackToTheByte(t *testing.T) {
 			tw := &twin{
 				shapes: shapes{databases: map[int64]*schema.DBInfo{}, versions: map[int64][]version{}},
 				tables: map[*schema.TableInfo]*event.Table{},
-				sort:   collations(t),
+				sort:   order(t),
 			}
 			if strings.HasPrefix(filepath.Base(path), "oldcoll_") {
 				tw.sort = encode.Plain{}

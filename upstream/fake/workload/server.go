@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-cdc/sluice/collation"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
@@ -49,7 +50,7 @@ type version struct {
 
 // NewServer sets a new cluster up: the system tables, and an empty database test.
 func NewServer(ctx context.Context, client *live.Client) (*Server, error) {
-	sort, err := encode.NewCollations()
+	sort, err := collation.New()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package encode_test
+package collation_test
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-cdc/sluice/collation"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
-	"github.com/sluice-cdc/sluice/upstream/fake/encode"
 )
 
 var rewriteWeights = flag.Bool("rewrite-weights", false, "write weights.bin.gz from what the server says")
@@ -34,7 +34,7 @@ func TestWeightsAreTheServers(t *testing.T) {
 		}
 		t.Skip("written: run again without the flag")
 	}
-	sort := collations(t)
+	sort := order(t)
 	for collation, weights := range server {
 		for r, want := range weights {
 			if r == ' ' {
@@ -131,9 +131,9 @@ func pack(t *testing.T, server map[string]map[rune][]byte) []byte {
 	return zipped.Bytes()
 }
 
-func collations(t *testing.T) *encode.Collations {
+func order(t *testing.T) *collation.Order {
 	t.Helper()
-	c, err := encode.NewCollations()
+	c, err := collation.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func collations(t *testing.T) *encode.Collations {
 }
 
 func TestSortKeysOfStrings(t *testing.T) {
-	sort := collations(t)
+	sort := order(t)
 	for _, c := range []struct{ collation, text, want string }{
 		{"binary", "a ", "6120"},
 		{"utf8mb4_0900_bin", "a ", "6120"},
@@ -171,7 +171,33 @@ func TestSortKeysOfStrings(t *testing.T) {
 			t.Errorf("%s %q: %x, %v; want an error saying %q", c.collation, c.text, got, err, c.says)
 		}
 	}
-	if got, err := (encode.Plain{}).SortKey("utf8mb4_general_ci", []byte("Ab ")); err != nil || string(got) != "Ab " {
-		t.Error(got, err)
+}
+
+func TestCompare(t *testing.T) {
+	sort := order(t)
+	for _, c := range []struct {
+		collation, a, b string
+		want            int
+	}{
+		{"binary", "a", "a ", -1},
+		{"utf8mb4_bin", "a", "a ", 0},
+		{"utf8mb4_bin", "A", "a", -1},
+		{"latin1_bin", "\xe9", "\xe9  ", 0},
+		{"utf8mb4_0900_bin", "b ", "b", 1},
+		{"utf8mb4_general_ci", "STRASSE", "strasse ", 0},
+		{"utf8mb4_general_ci", "\u00df", "s", 0},
+		{"utf8mb4_unicode_ci", "\u00df", "ss", 0},
+		{"utf8mb4_unicode_ci", "\u00e4", "b", -1},
+		{"gbk_chinese_ci", "B", "a", 1},
+	} {
+		if got, err := sort.Compare(c.collation, []byte(c.a), []byte(c.b)); err != nil || got != c.want {
+			t.Errorf("%s %q %q: %d, %v; want %d", c.collation, c.a, c.b, got, err, c.want)
+		}
+	}
+	if _, err := sort.Compare("utf8mb4_0900_ai_ci", []byte("a"), []byte("a")); err == nil {
+		t.Error("an unknown collation compared")
+	}
+	if collation.Known("utf8mb4_0900_ai_ci") || !collation.Known("utf8mb4_unicode_ci") {
+		t.Error("Known is wrong")
 	}
 }

@@ -1,4 +1,4 @@
-package encode
+package collation
 
 import (
 	"bytes"
@@ -13,19 +13,6 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
-// Sorter gives strings the bytes by which their collation orders them: what
-// stands in keys.
-type Sorter interface {
-	SortKey(collation string, s []byte) ([]byte, error)
-}
-
-// Plain is the order of clusters that were set up without the new collations:
-// every string by its own bytes.
-type Plain struct{}
-
-// SortKey is s itself.
-func (Plain) SortKey(_ string, s []byte) ([]byte, error) { return s, nil }
-
 // weightsFile holds what no rule gives: a server's own weights. The test of
 // this package compares all of it with a server and writes it anew.
 //
@@ -38,27 +25,27 @@ func (Plain) SortKey(_ string, s []byte) ([]byte, error) { return s, nil }
 //go:embed weights.bin.gz
 var weightsFile []byte
 
-// Collations is the order of clusters with the new collations, TiDB's default.
-type Collations struct {
+// Order is that of clusters with the new collations, TiDB's default.
+type Order struct {
 	general map[rune]uint16
 	unicode map[rune][]uint16
 	gbk     map[rune]uint16
 }
 
-// NewCollations reads the weights: some milliseconds, once a cluster.
-func NewCollations() (*Collations, error) {
+// New reads the weights: some milliseconds.
+func New() (*Order, error) {
 	zr, err := gzip.NewReader(bytes.NewReader(weightsFile))
 	if err != nil {
-		return nil, fmt.Errorf("encode: weights: %w", err)
+		return nil, fmt.Errorf("collation: weights: %w", err)
 	}
 	raw, err := io.ReadAll(zr)
 	if err != nil {
-		return nil, fmt.Errorf("encode: weights: %w", err)
+		return nil, fmt.Errorf("collation: weights: %w", err)
 	}
 	r := &weightReader{left: raw}
-	c := &Collations{general: r.single(), unicode: r.multiple(), gbk: r.single()}
+	c := &Order{general: r.single(), unicode: r.multiple(), gbk: r.single()}
 	if r.short || len(r.left) != 0 {
-		return nil, fmt.Errorf("encode: the file of weights does not end where it should")
+		return nil, fmt.Errorf("collation: the file of weights does not end where it should")
 	}
 	return c, nil
 }
@@ -106,8 +93,33 @@ func (r *weightReader) multiple() map[rune][]uint16 {
 	return out
 }
 
+// Known tells whether the collation's order is known here.
+func Known(collation string) bool {
+	_, err := (&Order{}).SortKey(collation, nil)
+	return err == nil
+}
+
+// Compare orders a and b: below 0 where a comes first, 0 where they are equal.
+func (c *Order) Compare(collation string, a, b []byte) (int, error) {
+	switch collation {
+	case "utf8mb4_bin", "utf8_bin", "ascii_bin", "latin1_bin":
+		return bytes.Compare(bytes.TrimRight(a, " "), bytes.TrimRight(b, " ")), nil
+	case "binary", "utf8mb4_0900_bin":
+		return bytes.Compare(a, b), nil
+	}
+	if bytes.Equal(a, b) && Known(collation) {
+		return 0, nil
+	}
+	left, err := c.SortKey(collation, a)
+	if err != nil {
+		return 0, err
+	}
+	right, err := c.SortKey(collation, b)
+	return bytes.Compare(left, right), err
+}
+
 // SortKey is the sort key of s, or an error for a collation without weights here.
-func (c *Collations) SortKey(collation string, s []byte) ([]byte, error) {
+func (c *Order) SortKey(collation string, s []byte) ([]byte, error) {
 	switch collation {
 	case "binary", "utf8mb4_0900_bin":
 		return s, nil
@@ -131,7 +143,7 @@ func (c *Collations) SortKey(collation string, s []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no weights for collation %s", collation)
 }
 
-func (c *Collations) byRune(text string, appendWeight func([]byte, rune) ([]byte, error)) ([]byte, error) {
+func (c *Order) byRune(text string, appendWeight func([]byte, rune) ([]byte, error)) ([]byte, error) {
 	var out []byte
 	for i, r := range text {
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
@@ -148,7 +160,7 @@ func (c *Collations) byRune(text string, appendWeight func([]byte, rune) ([]byte
 // beyondPlane is what every rune weighs that two bytes cannot number.
 const beyondPlane = 0xFFFD
 
-func (c *Collations) appendGeneral(dst []byte, r rune) ([]byte, error) {
+func (c *Order) appendGeneral(dst []byte, r rune) ([]byte, error) {
 	weight, listed := c.general[r]
 	switch {
 	case r > 0xFFFF:
@@ -159,7 +171,7 @@ func (c *Collations) appendGeneral(dst []byte, r rune) ([]byte, error) {
 	return binary.BigEndian.AppendUint16(dst, weight), nil
 }
 
-func (c *Collations) appendUnicode(dst []byte, r rune) ([]byte, error) {
+func (c *Order) appendUnicode(dst []byte, r rune) ([]byte, error) {
 	weights, listed := c.unicode[r]
 	switch {
 	case r > 0xFFFF:
@@ -187,7 +199,7 @@ func implicit(r rune) (first, second uint16) {
 	return uint16(base + int(r)>>15), uint16(r)&0x7FFF | 0x8000
 }
 
-func (c *Collations) appendGBK(dst []byte, r rune) ([]byte, error) {
+func (c *Order) appendGBK(dst []byte, r rune) ([]byte, error) {
 	weight, listed := c.gbk[r]
 	if !listed {
 		return nil, fmt.Errorf("%q is not in GBK", r)
