@@ -211,7 +211,7 @@ func (c *call) feedStatus() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := FeedStatus{State: f.State, ResolvedTS: f.Resolved, CheckpointTS: f.Checkpoint}
+	out := FeedStatus{State: f.State, ResolvedTS: f.Resolved, CheckpointTS: f.Checkpoint, Count: f.Rows}
 	// What was got over is no longer news: the checkpoint has passed it.
 	if f.Error != nil && f.Error.At.After(f.Checkpoint.Time()) {
 		out.LastError = f.Error.wire()

@@ -113,6 +113,7 @@ type Feed struct {
 	Checkpoint tso.TS
 	Tasks      []TaskStatus
 	Writer     string // address of the capture that writes
+	Rows       uint64 // that the sink has taken since that capture runs it
 	// SyncedAt is up to when everything is downstream, by its commit; zero where
 	// nothing was written yet.
 	SyncedAt time.Time

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/api/apitest"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/internal/script"
 )
@@ -23,26 +25,26 @@ import (
 // world is what one story is about: a server with its board, and, behind it, the
 // owner that it hands requests on to.
 type world struct {
-	board *board
+	board *apitest.Board
 	api   *api.API
 	logs  bytes.Buffer
 	level string
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{board: newBoard()}
-	ownerBoard := newBoard()
+	w := &world{board: apitest.NewBoard()}
+	ownerBoard := apitest.NewBoard()
 	owner := w.serve(ownerBoard)
 	server := httptest.NewServer(owner)
 	t.Cleanup(server.Close)
 	w.api = w.serve(w.board)
-	w.board.owner.Address = strings.TrimPrefix(server.URL, "http://")
+	w.board.Leader.Address = strings.TrimPrefix(server.URL, "http://")
 	return w
 }
 
-func (w *world) serve(b *board) *api.API {
+func (w *world) serve(b *apitest.Board) *api.API {
 	a := api.New(api.Config{
-		Version: "1.0.0", GitHash: "abc", PID: 42, Self: b.self, Missing: "PD has not answered yet",
+		Version: "1.0.0", GitHash: "abc", PID: 42, Self: b.Is, Missing: "PD has not answered yet",
 		SetLogLevel: func(name string) error {
 			if name != "debug" {
 				return cdcerr.InvalidArgument.New("log_level: %q is none of debug, info, warn, error", name)
@@ -51,7 +53,7 @@ func (w *world) serve(b *board) *api.API {
 			return nil
 		},
 		Client: http.DefaultClient, Scheme: "http",
-		Now: func() time.Time { return present.Time() },
+		Now: func() time.Time { return apitest.Present.Time() },
 		Log: slog.New(slog.NewTextHandler(&w.logs, nil)),
 		Login: func(_ context.Context, user, password string) error {
 			if user != "root" || password != "secret" {
@@ -80,15 +82,15 @@ func (w *world) play(t *testing.T, doc *document, commands []string) string {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case line == "standby":
-			w.board.self.Owner, w.board.self.ID = false, "capture-2"
+			w.board.Is.Owner, w.board.Is.ID = false, "capture-2"
 		case line == "no owner":
-			w.board.owner, w.board.self.Owner = nil, false
+			w.board.Leader, w.board.Is.Owner = nil, false
 		case line == "no node":
 			w.api.Join(nil)
 		case line == "no pd":
-			w.board.down = cdcerr.PDUnreachable.New("http://pd:2379: connection refused")
+			w.board.Down = cdcerr.PDUnreachable.New("http://pd:2379: connection refused")
 		case line == "sick":
-			w.board.sick = cdcerr.ClusterUnhealthy.Wrap(errSick, "metadata")
+			w.board.Sick = cdcerr.ClusterUnhealthy.Wrap(errors.New("etcd: no leader"), "metadata")
 		case line == "nobody":
 			user = ""
 		case line == "wrong":

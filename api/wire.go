@@ -131,6 +131,8 @@ type FeedStatus struct {
 	CheckpointTS tso.TS        `json:"checkpoint_ts"`
 	LastError    *RunningError `json:"last_error,omitempty"`
 	LastWarning  *RunningError `json:"last_warning,omitempty"`
+	// Count is ours: rows that the sink has taken since its capture runs it.
+	Count uint64 `json:"count"`
 }
 
 // Synced tells whether downstream has all that upstream had.

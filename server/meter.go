@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -23,9 +23,8 @@ import (
 type meter struct {
 	registry *prometheus.Registry
 
-	up    atomic.Pointer[upstream.Client]
-	rows  atomic.Pointer[sorter.Sorter]
-	plane atomic.Pointer[Plane]
+	shared atomic.Pointer[agent.Capture]
+	plane  atomic.Pointer[Plane]
 
 	mu    sync.Mutex
 	owned time.Duration // guarded by mu: how long this node has been the owner
@@ -43,8 +42,7 @@ func newMeter(p Parts) *meter {
 	return m
 }
 
-func (m *meter) follow(up *upstream.Client) { m.up.Store(up) }
-func (m *meter) hold(rows *sorter.Sorter)   { m.rows.Store(rows) }
+func (m *meter) follow(c *agent.Capture) { m.shared.Store(c) }
 
 func (m *meter) join(p Plane) {
 	if p == nil {
@@ -85,13 +83,11 @@ func (m *meter) Collect(out chan<- prometheus.Metric) {
 	r := readout{out}
 	r.gauge("ticdc_server_go_gc", "GOGC as it was set.", gogc())
 	r.gauge("ticdc_server_go_max_procs", "Threads that run Go code at once.", float64(runtime.GOMAXPROCS(0)))
-	if rows := m.rows.Load(); rows != nil {
-		used := rows.Used()
+	if shared := m.shared.Load(); shared != nil {
+		used := shared.Used()
 		r.gauge("ticdc_sorter_in_memory_data_size_gauge", "Bytes of rows that wait in memory.", float64(used.Memory+used.Lent))
 		r.gauge("ticdc_sorter_on_disk_data_size_gauge", "Bytes of rows that wait on disk.", float64(used.Disk))
-	}
-	if up := m.up.Load(); up != nil {
-		collectUpstream(r, up.Counts(), up.Status())
+		collectUpstream(r, shared.Client.Counts(), shared.Client.Status())
 	}
 	m.collectFeeds(r)
 }
@@ -141,8 +137,8 @@ func (m *meter) collectFeeds(r readout) {
 		return // the API shows why
 	}
 	now := tso.At(m.now())
-	if up := m.up.Load(); up != nil {
-		if ts, err := up.TS(ctx); err == nil {
+	if shared := m.shared.Load(); shared != nil {
+		if ts, err := shared.Client.TS(ctx); err == nil {
 			now = ts
 		}
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/upstream"
@@ -38,11 +38,10 @@ type Plane interface {
 
 // Given is what a Plane is made from. All of it outlives the Plane's Run.
 type Given struct {
-	Config   Config
-	Self     capture.Info
-	Upstream *upstream.Client
-	Ingest   *ingest.Ingest
-	Store    *meta.Store
+	Config  Config
+	Self    capture.Info
+	Capture *agent.Capture // runs
+	Store   *meta.Store
 	// Session is registered as Self, and runs.
 	Session *meta.Session
 	Metrics prometheus.Registerer
@@ -170,26 +169,22 @@ func (n *node) live(outer context.Context, leave <-chan struct{}) error {
 func (n *node) replicate(ctx context.Context, leave <-chan struct{}) (err error) {
 	opening, done := until(ctx, leave)
 	defer done()
-	up, err := upstream.Open(opening, n.cfg.reach(n.log.Logger))
+	m := n.cfg.memory(machineMemory())
+	shared, err := agent.Open(opening, agent.CaptureConfig{
+		Upstream: n.cfg.reach(n.log.Logger),
+		Sorter:   sorter.Config{MemoryQuota: m.Rows, Dir: n.cfg.DataDir, DiskQuota: n.cfg.Sorter.DiskQuota, Log: n.log.Logger},
+	})
 	if err != nil {
 		return leftFirst(opening, err)
 	}
-	defer up.Close()
-	n.api.Connect(source{up, n.cfg.ClusterID})
-	n.meter.follow(up)
-	m := n.cfg.memory(machineMemory())
-	rows, err := sorter.Open(sorter.Config{MemoryQuota: m.Rows, Dir: n.cfg.DataDir, DiskQuota: n.cfg.Sorter.DiskQuota, Log: n.log.Logger})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	n.meter.hold(rows)
-	shared := ingest.New(up, rows)
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	n.api.Connect(source{shared.Client, n.cfg.ClusterID})
+	n.meter.follow(shared)
+	defer n.meter.follow(nil)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return up.Run(ctx) })
 	g.Go(func() error { return shared.Run(ctx) })
 	g.Go(func() error {
-		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Upstream: up, Ingest: shared, Metrics: n.meter.registry}))
+		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Capture: shared, Metrics: n.meter.registry}))
 	})
 	return ended(g.Wait())
 }

@@ -164,7 +164,7 @@ func (p *plane) Captures(ctx context.Context) ([]capture.Info, error) {
 	return p.given.Store.Captures(ctx)
 }
 func (p *plane) List(context.Context) ([]api.Feed, error) {
-	now, err := p.given.Upstream.TS(context.Background())
+	now, err := p.given.Capture.Client.TS(context.Background())
 	return []api.Feed{{ID: api.FeedID{Keyspace: "default", Name: "orders"}, State: "warning", Checkpoint: tso.At(now.Time().Add(-time.Minute)),
 		Resolved: tso.At(now.Time().Add(-time.Second)), Tasks: []api.TaskStatus{{CaptureID: "c", TableIDs: []int64{1, 2}}}}}, err
 }
@@ -268,7 +268,7 @@ func TestHandsOver(t *testing.T) {
 	// Handing over, the node still answers, is a member, and reads PD.
 	r.get(t, "/api/v2/health", ok)
 	r.get(t, "/api/v1/captures", func(_ int, body string) bool { return strings.Contains(body, string(p.given.Self.ID)) })
-	if _, err := p.given.Upstream.TS(t.Context()); err != nil {
+	if _, err := p.given.Capture.Client.TS(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	close(p.hand)

@@ -49,7 +49,7 @@ func fields(t reflect.Type, tag string) (keys, bool) {
 	}
 	out := keys{}
 	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
+		name := tagged(f, tag)
 		if f.Anonymous && name == "" {
 			inner, ok := fields(f.Type, tag)
 			for k, v := range inner {
@@ -62,12 +62,19 @@ func fields(t reflect.Type, tag string) (keys, bool) {
 		if !f.IsExported() || name == "-" {
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
 		out[name] = f.Type
 	}
 	return out, true
+}
+
+// tagged is what a field is called in a text: empty for an embedded struct, "-"
+// for none.
+func tagged(f reflect.StructField, tag string) string {
+	name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
+	if name == "" && !f.Anonymous {
+		name = f.Name
+	}
+	return name
 }
 
 func readsItself(t reflect.Type, tag string) bool {

@@ -1,6 +1,8 @@
 package strict_test
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,25 @@ func check(t *testing.T, text string, err error, want string) {
 		t.Errorf("%q: %v", text, err)
 	case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)):
 		t.Errorf("%q:\n got %v\nwant %s", text, err, want)
+	}
+}
+
+func TestRename(t *testing.T) {
+	var tree map[string]any
+	text := "memory-quota = 5\nforce-replicate = true\n[filter]\nrules = ['a']\n[[filter.event-filters]]\nmatcher = ['x']\n[sink]\nevery = '3s'\n[debug.my-own]\nmatcher = ['y']"
+	if err := strict.TOML([]byte(text), &tree); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(strict.Rename(tree, reflect.TypeFor[file](), "toml", "json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"debug":{"my-own":{"matcher":["y"]}},"filter":{"event_filters":[{"matcher":["x"]}],"rules":["a"]},"force_replicate":true,"memory_quota":5,"sink":{"every":"3s"}}`
+	if string(got) != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	if err := strict.JSON(got, new(file)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -55,11 +55,14 @@ var rooms = []Room{
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
 	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
 	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},
-	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("api", "ingest", "meta", "sorter", "strict", "upstream")},
+	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("agent", "api", "meta", "sorter", "strict", "upstream")},
+	{"cli", Shell, "the commands: their words and flags, what they print, the status with which they end", wordsAnd("api", "server", "strict")},
+	{"cmd/sluice", Shell, "the command of Sluice", []string{"cli"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
 	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
+	{"api/apitest", Kit, "a cluster in memory, for tests of what asks one", wordsAnd("api")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
 	{"internal/golden", Kit, "how tests read the recordings", wordsAnd()},
 	{"internal/script", Kit, "stories in testdata: what is done to a machine, and what it decided", nil},
@@ -71,7 +74,7 @@ var rooms = []Room{
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
 	"sink/storage", "objstore", "scheduler", "changefeed", "transport", "coordinator",
-	"web", "fault", "cli", "sim",
+	"web", "fault", "sim",
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.
@@ -101,6 +104,9 @@ var doors = []Door{
 	{"github.com/pelletier/go-toml/v2", []string{"strict"}, "reads TOML and knows where in the text a key stands"},
 	{"github.com/prometheus/client_golang", []string{"server"}, "the registry of metrics, and the form in which they are read"},
 	{"golang.org/x/text", []string{"collation"}, "GBK and GB18030"},
+	{"github.com/spf13/cobra", []string{"cli"}, "commands within commands, their flags and help"},
+	{"github.com/spf13/pflag", []string{"cli"}, "the flags of these"},
+	{"golang.org/x/text", []string{"upstream/fake/encode"}, "GBK and GB18030"},
 	{"pgregory.net/rapid", []string{"sorter/sortertest"}, "random cases that shrink"},
 }
 

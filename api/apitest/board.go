@@ -1,0 +1,246 @@
+// Package apitest owns a cluster in memory, for tests of what asks one: a Node
+// and an Upstream that do at once what they are asked to.
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Present is the upstream's.
+var Present = tso.At(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
+
+// Board is a cluster in memory: what a Node is asked to do, done at once. Its
+// fields are for whoever changes the world; they are not to be changed while a
+// request is under way.
+type Board struct {
+	Is     api.Self
+	Leader *capture.Info
+	Sick   error // what Health says
+	Down   error // what every question to the upstream is answered with
+	Refuse error // what Create and Verify are answered with
+	Keyed  bool  // every table has a key
+
+	mu    sync.Mutex
+	feeds []api.Feed
+}
+
+// NewBoard is a cluster of two captures with four changefeeds; capture-1 is
+// asked, and owns it.
+func NewBoard() *Board {
+	owner := capture.Info{ID: "capture-1", Address: "10.0.0.1:8300", Version: "1.0.0"}
+	b := &Board{
+		Is:     api.Self{Info: owner, ClusterID: "default", Owner: true},
+		Leader: &owner,
+		feeds: []api.Feed{
+			{ID: api.FeedID{Keyspace: "default", Name: "orders"}, UpstreamID: 7, SinkURI: "mysql://root:xxxxx@db:3306/", Created: Present.Time().Add(-time.Hour),
+				Creator: "1.0.0", StartTS: tso.At(Present.Time().Add(-time.Hour)), Config: json.RawMessage(`{"case_sensitive":false}`), State: "normal",
+				Resolved: tso.At(Present.Time().Add(-time.Second)), Checkpoint: tso.At(Present.Time().Add(-2 * time.Second)),
+				Tasks: []api.TaskStatus{{CaptureID: "capture-1", TableIDs: []int64{104, 106}}}, Writer: "10.0.0.1:8300",
+				SyncedAt: Present.Time().Add(-10 * time.Minute), SyncedCheckInterval: 5 * time.Minute, CheckpointInterval: 15 * time.Second},
+			{ID: api.FeedID{Keyspace: "default", Name: "old"}, UpstreamID: 7, SinkURI: "blackhole:///", Created: Present.Time(), Creator: "1.0.0",
+				StartTS: 100, TargetTS: 200, State: "finished", AdminJob: 4, Resolved: 200, Checkpoint: 200},
+			{ID: api.FeedID{Keyspace: "default", Name: "broken"}, UpstreamID: 7, SinkURI: "mysql://db:3306/", Created: Present.Time(), Creator: "1.0.0",
+				StartTS: 100, State: "failed", AdminJob: 1, Resolved: 200, Checkpoint: 150, CheckpointInterval: 15 * time.Second, SyncedCheckInterval: 5 * time.Minute,
+				Error: &api.Fault{At: Present.Time(), Addr: "10.0.0.1:8300", Code: "CDC:ErrSnapshotLostByGC", Message: "checkpoint 150 is below the safepoint"}},
+			{ID: api.FeedID{Keyspace: "other", Name: "orders"}, State: "stopped", AdminJob: 1, StartTS: 5, Checkpoint: 5, Resolved: 5, Created: Present.Time()},
+		},
+	}
+	return b
+}
+
+// Self is this capture.
+func (b *Board) Self() api.Self {
+	return b.Is
+}
+
+// Owner is Leader.
+func (b *Board) Owner(context.Context) (capture.Info, error) {
+	if b.Leader == nil {
+		return capture.Info{}, cdcerr.OwnerNotFound.New("the session of capture-9 at 10.0.0.9:8300 ends in 4s")
+	}
+	return *b.Leader, nil
+}
+
+// Captures are two.
+func (b *Board) Captures(context.Context) ([]capture.Info, error) {
+	return []capture.Info{{ID: "capture-1", Address: "10.0.0.1:8300"}, {ID: "capture-2", Address: "10.0.0.2:8300"}}, nil
+}
+
+// Health is Sick.
+func (b *Board) Health(context.Context) error { return b.Sick }
+
+// Metadata is one key.
+func (b *Board) Metadata(context.Context) ([]api.Pair, error) {
+	return []api.Pair{{Key: "/sluice/default/owner/1", Value: "capture-1"}}, nil
+}
+
+// Resign always succeeds.
+func (b *Board) Resign(context.Context) error { return nil }
+
+// Drain drains capture-2.
+func (b *Board) Drain(_ context.Context, id capture.ID) (int, error) {
+	if id != "capture-2" {
+		return 0, cdcerr.CaptureNotFound.New("capture %q", id)
+	}
+	return 3, nil
+}
+
+// List is all.
+func (b *Board) List(context.Context) ([]api.Feed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.feeds), nil
+}
+
+func (b *Board) at(id api.FeedID) (int, error) {
+	for i, f := range b.feeds {
+		if f.ID == id {
+			return i, nil
+		}
+	}
+	return 0, cdcerr.ChangefeedNotFound.New("changefeed %s/%s", id.Keyspace, id.Name)
+}
+
+// Get is one.
+func (b *Board) Get(_ context.Context, id api.FeedID) (api.Feed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return api.Feed{}, err
+	}
+	return b.feeds[i], nil
+}
+
+// Create adds one.
+func (b *Board) Create(_ context.Context, c api.Creation) (api.Feed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Refuse != nil {
+		return api.Feed{}, b.Refuse
+	}
+	if _, err := b.at(c.ID); err == nil {
+		return api.Feed{}, cdcerr.ChangefeedExists.New("changefeed %s", c.ID.Name)
+	}
+	if c.TargetTS != 0 && c.TargetTS <= c.StartTS {
+		return api.Feed{}, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d", c.TargetTS, c.StartTS)
+	}
+	f := api.Feed{ID: c.ID, SinkURI: c.SinkURI, StartTS: c.StartTS, TargetTS: c.TargetTS, Config: c.Config, State: "normal", Created: Present.Time(),
+		Checkpoint: c.StartTS, Resolved: c.StartTS}
+	b.feeds = append(b.feeds, f)
+	return f, nil
+}
+
+// Update changes one that stands.
+func (b *Board) Update(_ context.Context, id api.FeedID, c api.Change) (api.Feed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return api.Feed{}, err
+	}
+	f := &b.feeds[i]
+	if f.State != "stopped" && f.State != "failed" {
+		return api.Feed{}, cdcerr.UpdateRefused.New("changefeed %s is %s", id.Name, f.State)
+	}
+	if c.TargetTS != nil {
+		f.TargetTS = *c.TargetTS
+	}
+	if c.SinkURI != nil {
+		f.SinkURI = *c.SinkURI
+	}
+	if len(c.Config) > 0 {
+		f.Config = c.Config
+	}
+	return *f, nil
+}
+
+// Pause stops one.
+func (b *Board) Pause(_ context.Context, id api.FeedID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.set(id, "stopped", 1)
+}
+
+// Resume goes on with one that stands.
+func (b *Board) Resume(_ context.Context, id api.FeedID, overwrite tso.TS) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return err
+	}
+	if b.feeds[i].State == "normal" {
+		return cdcerr.UpdateRefused.New("changefeed %s is normal: there is nothing to resume", id.Name)
+	}
+	if overwrite != 0 {
+		b.feeds[i].Checkpoint = overwrite
+	}
+	return b.set(id, "normal", 0)
+}
+
+func (b *Board) set(id api.FeedID, state string, job int) error {
+	i, err := b.at(id)
+	if err != nil {
+		return err
+	}
+	b.feeds[i].State, b.feeds[i].AdminJob = state, job
+	return nil
+}
+
+// Remove takes one away.
+func (b *Board) Remove(_ context.Context, id api.FeedID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return err
+	}
+	b.feeds = append(b.feeds[:i], b.feeds[i+1:]...)
+	return nil
+}
+
+// Verify has one table with a key and one without.
+func (b *Board) Verify(_ context.Context, c api.Creation) (api.Tables, error) {
+	if b.Refuse != nil {
+		return api.Tables{}, b.Refuse
+	}
+	if c.SinkURI == "" {
+		return api.Tables{}, cdcerr.SinkURIInvalid.New("sink_uri: is missing")
+	}
+	good, bad := api.Table{Schema: "a", Table: "t", ID: 104}, api.Table{Schema: "a", Table: "keyless", ID: 106, Reason: "no primary key and no usable unique key"}
+	if b.Keyed {
+		return api.Tables{Eligible: []api.Table{good}, All: []api.Table{good}}, nil
+	}
+	return api.Tables{Eligible: []api.Table{good}, Ineligible: []api.Table{bad}, All: []api.Table{good, bad}}, nil
+}
+
+// ClusterID is 7.
+func (b *Board) ClusterID() uint64 { return 7 }
+
+// TS is Present.
+func (b *Board) TS(context.Context) (tso.TS, error) { return Present, b.Down }
+
+// ResolveLocks knows no region 404.
+func (b *Board) ResolveLocks(_ context.Context, region uint64, upto tso.TS) error {
+	if region == 404 {
+		return cdcerr.RegionLookup.New("region %d", region)
+	}
+	if upto != tso.At(Present.Time().Add(-time.Minute)) && upto != 5 {
+		return fmt.Errorf("upto %d", upto)
+	}
+	return nil
+}
+
+// ReleaseGC always succeeds.
+func (b *Board) ReleaseGC(context.Context) error { return nil }

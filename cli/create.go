@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// settingFlags are those that create and update share.
+func settingFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.String("sink-uri", "", "where to replicate to, such as mysql://user:password@host:3306/")
+	f.String("config", "", "TOML file of the changefeed")
+	f.String("target-ts", "", "end after this timestamp")
+	f.String("schema-registry", "", "URL of a schema registry")
+	f.Bool("no-confirm", false, "do not ask")
+	f.BoolP("verbose", "v", false, "no effect")
+	for _, old := range []string{"tz", "sort-engine", "sort-dir"} {
+		f.String(old, "", "no effect")
+		hide(c, old)
+	}
+	upstreamFlags(c)
+}
+
+// upstreamFlags are TiCDC's for clusters that follow many upstreams.
+func upstreamFlags(c *cobra.Command) {
+	for _, flag := range []string{"upstream-pd", "upstream-ca", "upstream-cert", "upstream-key"} {
+		c.Flags().String(flag, "", "not in this release")
+		hide(c, flag)
+	}
+}
+
+func refuseUpstream(c *cobra.Command) error {
+	var err error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, "upstream-") {
+			err = cdcerr.NotInRelease.New("--%s: a cluster of Sluice follows one upstream, the one that its servers were started with", f.Name)
+		}
+	})
+	return err
+}
+
+// warnOld names the flags that were given and have no effect.
+func (t *terminal) warnOld(c *cobra.Command) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"tz", "sort-engine", "sort-dir"}, f.Name) {
+			t.warn("--%s has no effect", f.Name)
+		}
+	})
+}
+
+func (t *terminal) createCommand() *cobra.Command {
+	c := t.command("create", "create a changefeed", t.create)
+	oneFeed(c)
+	settingFlags(c)
+	f := c.Flags()
+	f.String("start-ts", "", "replicate what was committed after this timestamp (now)")
+	f.Bool("disable-gc-check", false, "do not compare start-ts with the GC safepoint")
+	f.Bool("dry-run", false, "show what would be replicated, and create nothing")
+	need(c, "sink-uri")
+	return c
+}
+
+func (t *terminal) create(c *cobra.Command) error {
+	if err := refuseUpstream(c); err != nil {
+		return err
+	}
+	t.warnOld(c)
+	in := api.CreateFeed{ID: str(c, "changefeed-id"), Keyspace: space(c).Get("keyspace"), SinkURI: str(c, "sink-uri")}
+	config, err := t.settings(c)
+	if err != nil {
+		return err
+	}
+	if in.ReplicaConfig, err = json.Marshal(config); err != nil {
+		return cdcerr.InvalidArgument.Wrap(err, "--config")
+	}
+	for flag, to := range map[string]*tso.TS{"start-ts": &in.StartTS, "target-ts": &in.TargetTS} {
+		if text := str(c, flag); text != "" {
+			if *to, err = timestamp("--"+flag, text); err != nil {
+				return err
+			}
+		}
+	}
+	ask, err := t.client(c)
+	if err != nil {
+		return err
+	}
+	now, err := ask.now(c)
+	if err != nil {
+		return err
+	}
+	if in.StartTS == 0 {
+		in.StartTS = now
+	}
+	switch {
+	case in.StartTS > now:
+		return cdcerr.InvalidArgument.New("--start-ts %d (%s) is in the future: the upstream is at %d", in.StartTS, when(in.StartTS), now)
+	case in.TargetTS != 0 && in.TargetTS <= in.StartTS:
+		return cdcerr.TargetTSInvalid.New("--target-ts %d (%s), start-ts %d (%s)", in.TargetTS, when(in.TargetTS), in.StartTS, when(in.StartTS))
+	}
+	var tables api.Tables
+	if err := ask.ask(c.Context(), http.MethodPost, "/api/v2/verify_table", nil, in, &tables); err != nil {
+		return err
+	}
+	if str(c, "dry-run") == "true" {
+		t.showTables(tables)
+		return nil
+	}
+	if err := t.confirmLag(c, now, in.StartTS); err != nil {
+		return err
+	}
+	if err := t.confirmTables(c, tables, config); err != nil {
+		return err
+	}
+	if in.ReplicaConfig, err = json.Marshal(config); err != nil {
+		return cdcerr.InvalidArgument.Wrap(err, "--config")
+	}
+	var f api.FeedInfo
+	if err := ask.ask(c.Context(), http.MethodPost, feedsPath, nil, in, &f); err != nil {
+		return err
+	}
+	return t.shown("Create changefeed successfully!", f)
+}
+
+// shown prints a changefeed as TiCDC does after it was made or changed.
+func (t *terminal) shown(headline string, f api.FeedInfo) error {
+	if t.output == "json" {
+		t.print(t.Out, f)
+		return nil
+	}
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(f); err != nil {
+		return cdcerr.Bug("%v", err)
+	}
+	fmt.Fprintf(t.Out, "%s\nID: %s\nInfo: %s", headline, f.ID, line.String())
+	return nil
+}
+
+// confirmTables asks about tables that cannot be replicated. Whoever is not
+// asked leaves it to the server, which refuses them unless the file lets it.
+func (t *terminal) confirmTables(c *cobra.Command, tables api.Tables, config map[string]any) error {
+	if len(tables.Ineligible) == 0 || config["ignore_ineligible_table"] == true || config["force_replicate"] == true {
+		return nil
+	}
+	t.warn("tables without a usable key, which cannot be replicated: %d", len(tables.Ineligible))
+	for _, b := range tables.Ineligible {
+		t.warn("  %s.%s: %s", b.Schema, b.Table, b.Reason)
+	}
+	if str(c, "no-confirm") == "true" {
+		return nil
+	}
+	if err := t.confirm(c, "They will be left out."); err != nil {
+		return err
+	}
+	config["ignore_ineligible_table"] = true
+	return nil
+}
+
+// showTables is what a dry run tells.
+func (t *terminal) showTables(tables api.Tables) {
+	if t.output == "json" {
+		t.print(t.Out, tables)
+		return
+	}
+	fmt.Fprintf(t.Out, "Tables that would be replicated: %d\n", len(tables.Eligible))
+	for _, b := range tables.Eligible {
+		fmt.Fprintf(t.Out, "  %s.%s\n", b.Schema, b.Table)
+	}
+	if len(tables.Ineligible) > 0 {
+		fmt.Fprintf(t.Out, "Tables that match and could not be replicated: %d\n", len(tables.Ineligible))
+		for _, b := range tables.Ineligible {
+			fmt.Fprintf(t.Out, "  %s.%s: %s\n", b.Schema, b.Table, b.Reason)
+		}
+	}
+	fmt.Fprintln(t.Out, "Nothing was created.")
+}
+
+func (t *terminal) updateCommand() *cobra.Command {
+	c := t.command("update", "change a changefeed that stands", t.update)
+	oneFeed(c)
+	settingFlags(c)
+	need(c, "changefeed-id")
+	return c
+}
+
+func (t *terminal) update(c *cobra.Command) error {
+	if err := refuseUpstream(c); err != nil {
+		return err
+	}
+	t.warnOld(c)
+	var in api.UpdateFeed
+	if uri := str(c, "sink-uri"); uri != "" {
+		in.SinkURI = &uri
+	}
+	if text := str(c, "target-ts"); text != "" {
+		ts, err := timestamp("--target-ts", text)
+		if err != nil {
+			return err
+		}
+		in.TargetTS = &ts
+	}
+	config, err := t.settings(c)
+	if err != nil {
+		return err
+	}
+	if len(config) > 0 {
+		if in.ReplicaConfig, err = json.Marshal(config); err != nil {
+			return cdcerr.InvalidArgument.Wrap(err, "--config")
+		}
+	}
+	if in.SinkURI == nil && in.TargetTS == nil && len(config) == 0 {
+		return cdcerr.InvalidArgument.New("%s: nothing to change: give --sink-uri, --target-ts or --config", c.CommandPath())
+	}
+	ask, err := t.client(c)
+	if err != nil {
+		return err
+	}
+	var was api.FeedInfo
+	if err := ask.ask(c.Context(), http.MethodGet, feedPath(c, ""), space(c), nil, &was); err != nil {
+		return err
+	}
+	changes, err := t.changes(was, in, config)
+	if err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		return t.done("Changefeed %s is like that already.", was.ID)
+	}
+	if t.output != "json" {
+		fmt.Fprintf(t.Err, "Changes of changefeed %s:\n", was.ID)
+		for _, line := range changes {
+			fmt.Fprintf(t.Err, "  %s\n", line)
+		}
+	}
+	if err := t.confirm(c, "They will be applied."); err != nil {
+		return err
+	}
+	var f api.FeedInfo
+	if err := ask.ask(c.Context(), http.MethodPut, feedPath(c, ""), space(c), in, &f); err != nil {
+		return err
+	}
+	return t.shown("Update changefeed config successfully!", f)
+}
+
+// settings is what the file and the flags say of a changefeed, in the API's
+// words, and only what they say: the rest has the server's defaults.
+func (t *terminal) settings(c *cobra.Command) (map[string]any, error) {
+	config := map[string]any{}
+	if path := str(c, "config"); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, cdcerr.InvalidArgument.Wrap(err, "--config")
+		}
+		if config, err = fileSettings(path, text); err != nil {
+			return nil, err
+		}
+	}
+	if registry := str(c, "schema-registry"); registry != "" {
+		sink, ok := config["sink"].(map[string]any)
+		if !ok {
+			sink = map[string]any{}
+			config["sink"] = sink
+		}
+		sink["schema_registry"] = registry
+	}
+	if str(c, "disable-gc-check") == "true" {
+		config["check_gc_safe_point"] = false
+	}
+	return config, nil
+}
