@@ -19,8 +19,9 @@ RACE := agent api bench ingest internal/mariadb meta pipeline playground schemaf
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
-# How long `make fuzz` spends on each target.
-FUZZTIME ?= 10s
+# How long `make fuzz` spends on each target, and a pattern of those that it takes.
+FUZZTIME ?= 60s
+FUZZ ?=
 # Arguments for `make playground`, such as ARGS='--recording testdata/golden --verify'.
 ARGS ?=
 
@@ -61,12 +62,10 @@ bench: ## what the data path costs beside a bare stream, and how late it is
 	$(GO) test -run '^$$' -bench . -benchmem ./pipeline
 
 .PHONY: fuzz
-fuzz: ## every fuzz target, FUZZTIME each
-	@$(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | while read -r pkg; do \
-		for target in $$($(GO) test -list '^Fuzz' "$$pkg" </dev/null | grep '^Fuzz' || true); do \
-			echo "$$pkg $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; \
-		done; \
+fuzz: ## every fuzz target, FUZZTIME each; FUZZ='word' takes those that it matches
+	@.ci/fuzz-targets | { grep -E -- "$(FUZZ)" || true; } | while read -r pkg target; do \
+		echo "$$pkg $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x -parallel 2 "$$pkg" </dev/null; \
 	done
 
 .PHONY: golden

@@ -49,6 +49,17 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
+// A measurement that does not end is ended.
+func TestPatience(t *testing.T) {
+	t.Setenv(asChild, "1")
+	var out, errs bytes.Buffer
+	args := []string{"-pairs", "1", "-rows", "1000", "-patience", "1ms"}
+	status := bench.Main(context.Background(), args, io.NopCloser(strings.NewReader("")), &out, &errs)
+	if status == 0 || !strings.Contains(errs.String(), "not done within 1ms") {
+		t.Fatalf("%d %s", status, &errs)
+	}
+}
+
 // A child whose parent is gone ends, with an error and without a goroutine left.
 func TestChildEndsWithItsParent(t *testing.T) {
 	var out, errs bytes.Buffer

@@ -137,8 +137,13 @@ func median(all []float64) float64 {
 
 // measure runs a client against a fresh upstream and reads its result.
 func (o options) measure(ctx context.Context, role string, result any) (err error) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithTimeoutCause(ctx, o.patience, fmt.Errorf("not done within %v", o.patience))
 	defer stop()
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
 	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large"), fmt.Sprintf("-hot=%v", o.hot), "-recording", ""}
 	if role == "lag" {
 		args[len(args)-1] = o.recording

@@ -25,24 +25,26 @@ type Idle struct {
 	CPU        float64 // of one processor
 }
 
-// idles watches the regions in tables of a hundred and of ten, for each
-// resolved-ts interval.
+// idles watches the regions in tables of a hundred, for each resolved-ts
+// interval, and in tables of ten: each of those is told ten times as often for
+// each of its regions, so that there only the longer interval fits a machine.
 func (o options) idles(ctx context.Context, out io.Writer) error {
 	if o.regions == 0 {
 		return nil
 	}
 	fmt.Fprintf(out, "\n%d regions in which nothing happens\n%12s %10s %8s %8s %11s %9s %9s %8s\n", o.regions,
 		"subscribers", "interval", "start s", "CPU s", "goroutines", "heap MiB", "RSS MiB", "CPU %")
-	for _, each := range []int{100, 10} {
-		for _, interval := range []time.Duration{time.Second, 200 * time.Millisecond} {
-			o.spans, o.interval = max(o.regions/each, 1), interval
-			var i Idle
-			if err := o.measure(ctx, "idle", &i); err != nil {
-				return fmt.Errorf("idle: %w", err)
-			}
-			fmt.Fprintf(out, "%12d %10v %8.2f %8.2f %11d %9d %9d %8.1f\n", o.spans, interval, i.Start.Seconds(), i.StartCPU.Seconds(),
-				i.Goroutines, i.Heap>>20, i.RSS>>20, 100*i.CPU)
+	for _, c := range []struct {
+		each     int
+		interval time.Duration
+	}{{100, time.Second}, {100, 200 * time.Millisecond}, {10, time.Second}} {
+		o.spans, o.interval = max(o.regions/c.each, 1), c.interval
+		var i Idle
+		if err := o.measure(ctx, "idle", &i); err != nil {
+			return fmt.Errorf("idle: %w", err)
 		}
+		fmt.Fprintf(out, "%12d %10v %8.2f %8.2f %11d %9d %9d %8.1f\n", o.spans, c.interval, i.Start.Seconds(), i.StartCPU.Seconds(),
+			i.Goroutines, i.Heap>>20, i.RSS>>20, 100*i.CPU)
 	}
 	return nil
 }

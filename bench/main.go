@@ -25,6 +25,7 @@ type options struct {
 	regions   int
 	idleFor   time.Duration
 	creates   int
+	patience  time.Duration
 	strict    bool
 
 	// Between parent and children.
@@ -49,7 +50,7 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.IntVar(&o.rows, "rows", 1_000_000, "rows of 200 bytes that each run streams")
+	flags.IntVar(&o.rows, "rows", 2_000_000, "rows of 200 bytes that each run streams")
 	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole; 0 leaves them out")
 	flags.DurationVar(&o.lagFor, "lag", 8*time.Second, "how long lag is watched for each resolved-ts interval; 0 leaves it out")
 	flags.StringVar(&o.recording, "recording", "testdata/golden/workloads/bank.jsonl.gz", "a recording, the load under which lag is watched")
@@ -57,6 +58,7 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.IntVar(&o.regions, "regions", 100_000, "regions that are followed while nothing happens; 0 leaves it out")
 	flags.DurationVar(&o.idleFor, "idle", 5*time.Second, "how long they are watched once all are resolved")
 	flags.IntVar(&o.creates, "tables", 5000, "tables that are created and followed; 0 leaves it out")
+	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "how long one measurement may take")
 	flags.StringVar(&o.profile, "cpuprofile", "", "a file for the whole pipeline's CPU profile")
 	flags.StringVar(&o.pd, "pd", "", "for children: where PD is")
 	flags.Uint64Var(&o.start, "start", 0, "for children: start-ts")

@@ -80,3 +80,36 @@ func FuzzHandle(f *testing.F) {
 		}
 	})
 }
+
+// FuzzJobRow: a row of a table of DDL jobs is a job, none, or an error with a
+// code, whatever the format of the row and of what is in it.
+func FuzzJobRow(f *testing.F) {
+	for _, name := range golden.Recordings(f) {
+		if strings.Contains(golden.Name(f, name), "/") {
+			continue
+		}
+		taken := map[bool]int{} // by whether it is history
+		golden.Stream(f, name, func(l golden.Line) {
+			id, _, ok := mount.ParseRecordKey(l.Key)
+			history := id == mount.HistoryTableID
+			if !ok || l.Type != "PREWRITE" || (!history && id != mount.JobTableID) || taken[history] == 4 {
+				return
+			}
+			taken[history]++
+			f.Add([]byte(l.Key), []byte(l.Value), []byte(l.Old), l.Op == "DELETE")
+		})
+	}
+	f.Fuzz(func(t *testing.T, key, value, old []byte, deleted bool) {
+		raw := &event.RawKV{Op: event.Put, StartTS: 1, CommitTS: 2, Key: key, Value: value, Old: old}
+		if deleted {
+			raw.Op = event.Delete
+		}
+		row, ok, err := mount.JobRow(raw)
+		switch {
+		case err != nil && !cdcerr.InvalidDDLJob.Is(err):
+			t.Fatal(err)
+		case err == nil && ok && row.Job == nil:
+			t.Fatal("a row without a job")
+		}
+	})
+}

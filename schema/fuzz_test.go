@@ -1,11 +1,134 @@
 package schema_test
 
 import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/schema"
+	"github.com/sluice-cdc/sluice/tso"
 )
+
+// features are the recordings of single features: few enough, and with every
+// form of metadata among them.
+func features(f *testing.F) (out []string) {
+	for _, name := range golden.Recordings(f) {
+		if !strings.Contains(golden.Name(f, name), "/") && strings.HasPrefix(filepath.Base(name), "0") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// metadata calls fn with the keys of databases and tables of recorded snapshots,
+// of TiDB's own tables only with those of one.
+func metadata(f *testing.F, fn func(key, value []byte)) {
+	for i, name := range features(f) {
+		golden.Lines(f, name+".meta.jsonl.gz", func(line []byte) {
+			var kv struct{ Key, Value golden.Hex }
+			if err := json.Unmarshal(line, &kv); err != nil {
+				f.Fatal(err)
+			}
+			if k, ok := schema.ParseMetaKey(kv.Key); ok && (i == 0 || k.SchemaID > 100) {
+				fn(kv.Key, kv.Value)
+			}
+		})
+		golden.Stream(f, name, func(l golden.Line) {
+			if _, ok := schema.ParseMetaKey(l.Key); ok && l.Type == "PREWRITE" && l.Op == "PUT" {
+				fn(l.Key, l.Value)
+			}
+		})
+	}
+}
+
+// A key of metadata is that of a database or a table that a snapshot would be
+// searched for it under.
+func FuzzMetaKey(f *testing.F) {
+	metadata(f, func(key, _ []byte) { f.Add(key) })
+	f.Add([]byte("mBootstra\xffpKey\x00\x00\x00\x00\xfb\x00\x00\x00\x00\x00\x00\x00s"))
+	f.Fuzz(func(t *testing.T, key []byte) {
+		k, ok := schema.ParseMetaKey(key)
+		if !ok {
+			return
+		}
+		start, end := schema.DatabasesRange()
+		if k.TableID != 0 {
+			start, end = schema.AllTablesRange()
+		}
+		if at := string(key); at < string(start) || at >= string(end) {
+			t.Errorf("%X is %+v, but lies outside of %X to %X", key, k, start, end)
+		}
+	})
+}
+
+// A table's metadata makes a table, or an error with a code.
+func FuzzTableInfo(f *testing.F) {
+	metadata(f, func(_, value []byte) { f.Add(value) })
+	db := &schema.DBInfo{ID: 1, Name: folded("d")}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		info, err := schema.ParseTableInfo(b)
+		if err != nil {
+			if !cdcerr.SchemaSnapshot.Is(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+		info.NeedsZone()
+		table, err := info.Table(db, nil)
+		if err != nil {
+			if cdcerr.Of(err) == nil || cdcerr.Unexpected.Is(err) {
+				t.Fatalf("no code: %v", err)
+			}
+			return
+		}
+		checkTable(t, table)
+	})
+}
+
+// checkTable verifies that what a table says of its columns is there.
+func checkTable(t *testing.T, table *event.Table) {
+	table.PhysicalIDs()
+	for _, at := range table.Key {
+		if at < 0 || at >= len(table.Columns) {
+			t.Fatalf("the key has column %d of %d", at, len(table.Columns))
+		}
+	}
+	for _, p := range table.Handle.Parts {
+		if p.Column < 0 || p.Column >= len(table.Columns) {
+			t.Fatalf("the handle has column %d of %d", p.Column, len(table.Columns))
+		}
+	}
+	for i := range table.Columns {
+		table.Columns[i].Absent.Text(&table.Columns[i])
+	}
+}
+
+// A database's metadata is read, or refused with a code.
+func FuzzDBInfo(f *testing.F) {
+	metadata(f, func(key, value []byte) {
+		if k, _ := schema.ParseMetaKey(key); k.TableID == 0 {
+			f.Add(value)
+		}
+	})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		db, err := schema.ParseDBInfo(b)
+		if err != nil {
+			if !cdcerr.SchemaSnapshot.Is(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+		s := schema.NewStore(tso.TS(100))
+		s.LoadDatabase(db)
+		if err := s.LoadTable(db.ID, &schema.TableInfo{ID: 1, Name: folded("t")}); err != nil && cdcerr.Of(err) == nil {
+			t.Fatalf("no code: %v", err)
+		}
+	})
+}
 
 // Whatever a job says, the store takes it or refuses it with a code.
 func FuzzJob(f *testing.F) {

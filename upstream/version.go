@@ -67,11 +67,18 @@ func pdVersion(ctx context.Context, client *http.Client, endpoint string) (strin
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%s answers %s to a question for its version", endpoint, resp.Status)
 	}
+	version, err := readVersion(body)
+	if err != nil {
+		return "", fmt.Errorf("%s answers %.100q to a question for its version: %w", endpoint, body, err)
+	}
+	return version, nil
+}
+
+// readVersion reads PD's answer.
+func readVersion(body []byte) (string, error) {
 	var v struct {
 		Version string `json:"version"`
 	}
-	if err := json.Unmarshal(body, &v); err != nil {
-		return "", fmt.Errorf("%s answers %.100q to a question for its version: %w", endpoint, body, err)
-	}
-	return v.Version, nil
+	err := json.Unmarshal(body, &v)
+	return v.Version, err
 }

@@ -133,24 +133,3 @@ func TestReadFailure(t *testing.T) {
 		}
 	}
 }
-
-// FuzzWire reads bytes of any kind: an error or not, never a panic or an endless loop.
-func FuzzWire(f *testing.F) {
-	whole, err := (&cdcpb.ChangeDataEvent{Events: []*cdcpb.Event{{RegionId: 1, Event: &cdcpb.Event_Entries_{
-		Entries: &cdcpb.Event_Entries{Entries: []*cdcpb.Event_Row{committed("k", "v", 1, 2), initialized}}}}},
-		ResolvedTs: &cdcpb.ResolvedTs{Regions: []uint64{1, 300}, Ts: 5}}).Marshal()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(whole)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var m message
-		if m.read(b) != nil {
-			return
-		}
-		for _, e := range m.events {
-			_, _ = readRows(nil, e.entries)
-			_, _ = readFailure(e.failure)
-		}
-	})
-}
