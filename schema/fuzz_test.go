@@ -50,6 +50,7 @@ func metadata(f *testing.F, fn func(key, value []byte)) {
 func FuzzMetaKey(f *testing.F) {
 	metadata(f, func(key, _ []byte) { f.Add(key) })
 	f.Add([]byte("mBootstra\xffpKey\x00\x00\x00\x00\xfb\x00\x00\x00\x00\x00\x00\x00s"))
+	f.Add([]byte("mDB:0\x00\x00\x00\x00\xfb\x00\x00\x00\x00\x00\x00\x00hTable:00\xff\x00\x00\x00\x00\x00\x00\x00\x00\xf7")) // no table, and no database
 	f.Fuzz(func(t *testing.T, key []byte) {
 		k, ok := schema.ParseMetaKey(key)
 		if !ok {

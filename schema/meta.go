@@ -79,9 +79,11 @@ func hashRange(hash, prefix string) (start, end []byte) {
 	return start, end
 }
 
+// idAfter is the number behind prefix, as TiDB writes it: ids begin with 1, and
+// one that is written otherwise is nobody's.
 func idAfter(s, prefix string) (int64, bool) {
 	digits, ok := strings.CutPrefix(s, prefix)
-	if !ok {
+	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
 		return 0, false
 	}
 	id, err := strconv.ParseInt(digits, 10, 64)
