@@ -24,7 +24,21 @@ func (g guard) DDL(ctx context.Context, grant sink.Grant, d *event.DDL) error {
 	if err := g.target.admit(ctx, databasesIn(d)); err != nil {
 		return err
 	}
+	if err := g.target.record(ctx, tablesAfter(d)); err != nil {
+		return err
+	}
 	return g.Sink.DDL(ctx, grant, d)
+}
+
+// tablesAfter are the names that a DDL gives to tables.
+func tablesAfter(d *event.DDL) []tableName {
+	var out []tableName
+	for _, c := range d.Tables {
+		if c.After != nil {
+			out = append(out, tableName{c.After.Schema, c.After.Name})
+		}
+	}
+	return out
 }
 
 // admit claims databases in the middle of a run.
@@ -38,25 +52,10 @@ func (d *database) admit(ctx context.Context, databases []string) error {
 			return cdcerr.InvalidArgument.New("downstream %s: a DDL reaches into %s, which belongs to the server", d.cfg, name)
 		}
 	}
-	left, err := d.leftBefore(ctx)
-	if err != nil {
+	if err := d.clear(ctx, databases, nil); err != nil {
 		return err
-	}
-	drop, err := d.clearable(ctx, databases, left)
-	if err != nil {
-		return err
-	}
-	for _, name := range drop {
-		if err := d.drop(ctx, name); err != nil {
-			return err
-		}
 	}
 	d.ours = append(slices.Clone(d.ours), databases...)
-	for _, name := range databases {
-		if !slices.Contains(d.touched, name) {
-			d.touched = append(d.touched, name)
-		}
-	}
 	return nil
 }
 

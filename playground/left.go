@@ -2,6 +2,7 @@ package playground
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,9 @@ import (
 const leftSchema = "sluice_playground"
 
 const leftTable = "`" + leftSchema + "`.`left_tables`"
+
+// tableName is a table on record.
+type tableName struct{ db, table string }
 
 // rememberMax bounds the last words to a downstream when the command ends.
 const rememberMax = 10 * time.Second
@@ -44,36 +48,84 @@ func (d *database) leftBefore(ctx context.Context) (map[string][]string, error) 
 	return left, nil
 }
 
-// remember writes down the tables that stand in the databases which this command
-// filled. They stay for whoever wants to look.
+// makeRecord makes room for the record. A run that cannot keep one is refused
+// before it writes anything: the next run could not tell what is its own.
+func (d *database) makeRecord(ctx context.Context) error {
+	if d.own || d.recording {
+		return nil
+	}
+	for _, q := range []string{
+		"CREATE DATABASE IF NOT EXISTS `" + leftSchema + "`",
+		"CREATE TABLE IF NOT EXISTS " + leftTable + " (db varchar(64) NOT NULL, tbl varchar(64) NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+	} {
+		if _, err := d.db.ExecContext(ctx, q); err != nil {
+			return cdcerr.ExecDDLFailed.Wrap(err, "downstream %s: the playground writes down in %s which tables are its own, and may not; grant the user all rights on %s.*", d.cfg, leftTable, leftSchema)
+		}
+	}
+	d.recording = true
+	return nil
+}
+
+// record writes down tables before they are made: a run may be killed at any
+// moment, and the next one has to know what it left.
+func (d *database) record(ctx context.Context, tables []tableName) error {
+	if d.own {
+		return nil
+	}
+	for _, t := range tables {
+		if d.recorded[t] {
+			continue
+		}
+		if _, err := d.db.ExecContext(ctx, "INSERT INTO "+leftTable+" VALUES (?, ?)", t.db, t.table); err != nil {
+			return cdcerr.MySQLTxn.Wrap(err, "writing down in %s what is about to be made", leftTable)
+		}
+		d.recorded[t] = true
+	}
+	return nil
+}
+
+// unrecord forgets what stood in a database that is there no more.
+func (d *database) unrecord(ctx context.Context, name string) error {
+	if d.own {
+		return nil
+	}
+	if _, err := d.db.ExecContext(ctx, "DELETE FROM "+leftTable+" WHERE db = ?", name); err != nil {
+		return cdcerr.MySQLTxn.Wrap(err, "writing down in %s what is gone", leftTable)
+	}
+	maps.DeleteFunc(d.recorded, func(t tableName, _ bool) bool { return t.db == name })
+	return nil
+}
+
+// remember brings the record to what stands in the databases which this command
+// filled. It stays for whoever wants to look; what other runs left in other
+// databases stays on record.
 func (d *database) remember(ctx context.Context) error {
 	if len(d.touched) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rememberMax)
 	defer cancel()
-	for _, q := range []string{
-		"CREATE DATABASE IF NOT EXISTS `" + leftSchema + "`",
-		"CREATE TABLE IF NOT EXISTS " + leftTable + " (db varchar(64) NOT NULL, tbl varchar(64) NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-	} {
-		if _, err := d.db.ExecContext(ctx, q); err != nil {
-			return cdcerr.ExecDDLFailed.Wrap(err, "writing down what stays downstream")
-		}
-	}
-	// What other runs left in other databases stays on record.
 	for _, name := range d.touched {
-		if _, err := d.db.ExecContext(ctx, "DELETE FROM "+leftTable+" WHERE db = ?", name); err != nil {
-			return cdcerr.MySQLTxn.Wrap(err, "writing down what stays downstream")
+		var stand []tableName
+		if slices.Contains(d.ours, name) {
+			tables, err := d.tables(ctx, name)
+			if err != nil {
+				return err
+			}
+			for _, table := range tables {
+				stand = append(stand, tableName{name, table})
+			}
 		}
-	}
-	for _, name := range d.ours {
-		tables, err := d.tables(ctx, name)
-		if err != nil {
+		// First what stands, then what does not: killed between, too much is on
+		// record, and not too little.
+		if err := d.record(ctx, stand); err != nil {
 			return err
 		}
-		for _, table := range tables {
-			if _, err := d.db.ExecContext(ctx, "INSERT INTO "+leftTable+" VALUES (?, ?)", name, table); err != nil {
-				return cdcerr.MySQLTxn.Wrap(err, "writing down what stays downstream")
+		for t := range d.recorded {
+			if t.db == name && !slices.Contains(stand, t) {
+				if _, err := d.db.ExecContext(ctx, "DELETE FROM "+leftTable+" WHERE db = ? AND tbl = ?", t.db, t.table); err != nil {
+					return cdcerr.MySQLTxn.Wrap(err, "writing down in %s what is gone", leftTable)
+				}
 			}
 		}
 	}

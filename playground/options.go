@@ -18,6 +18,13 @@ import (
 // that write while thirteen MODIFY COLUMNs rewrite their four tables.
 const defaultRecording = "testdata/golden/workloads/onlinemodify.jsonl.gz"
 
+// The factors of recorded time that make sense: at a thousandth, a minute takes
+// seventeen hours; at a million nothing waits any more.
+const (
+	slowest = 0.001
+	fastest = 1_000_000.0
+)
+
 // Options are the command line.
 type Options struct {
 	Recordings   []string // files or directories
@@ -142,8 +149,8 @@ func (o *Options) complete(rest []string, speed string) error {
 	switch {
 	case speed != "":
 		v, err := strconv.ParseFloat(speed, 64)
-		if err != nil || !(v >= 0) || v > 1e6 {
-			return cdcerr.InvalidArgument.New("--speed %s: want 0 (as fast as it is read) or a factor up to a million", speed)
+		if err != nil || !(v == 0 || v >= slowest && v <= fastest) {
+			return cdcerr.InvalidArgument.New("--speed %s: want 0 (as fast as it is read) or a factor from %g to %g", speed, slowest, fastest)
 		}
 		o.Speed = v
 	case !o.Verify:

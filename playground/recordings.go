@@ -147,7 +147,7 @@ func beside(stem, word string, needed bool) (string, error) {
 			return path, nil
 		case err == nil:
 			return "", cdcerr.RecordingInvalid.New("recording %s: %s is not a file but a %s; put the file there, or take it away", stem, path, what(info.Mode()))
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist):
 			return "", cdcerr.RecordingInvalid.Wrap(err, "recording %s", stem)
 		}
 	}

@@ -42,6 +42,8 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 		"--speed fast":                 "--speed fast",
 		"--speed -1":                   "--speed -1",
 		"--speed NaN":                  "--speed NaN",
+		"--speed 1e-9":                 "a factor from 0.001 to 1e+06",
+		"--speed 2e6":                  "--speed 2e6",
 		"--mysql-port 70000":           "--mysql-port 70000",
 		"--mysql-port 1 --sink-uri x:": "--mysql-port",
 		"--nope":                       "-nope",

@@ -64,7 +64,10 @@ type database struct {
 	dropExisting bool
 	ours         []string // filled by this command's run before
 	touched      []string // filled or dropped by this command
-	own          bool     // the database in this process: nobody else's tables are in it
+	recording    bool     // there is room for the record
+	recorded     map[tableName]bool
+	locks        locks
+	own          bool // the database in this process: nobody else's tables are in it
 	log          *slog.Logger
 }
 
@@ -82,7 +85,7 @@ func openDatabase(ctx context.Context, uri string, dropExisting bool, log *slog.
 	if err := db.PingContext(ping); err != nil {
 		return nil, errors.Join(cdcerr.MySQLConnection.Wrap(err, "--sink-uri %s", cfg), db.Close())
 	}
-	return &database{uri: uri, cfg: cfg, db: db, dropExisting: dropExisting, log: log}, nil
+	return &database{uri: uri, cfg: cfg, db: db, dropExisting: dropExisting, recorded: map[tableName]bool{}, log: log}, nil
 }
 
 func (d *database) close(ctx context.Context) error {
@@ -94,11 +97,27 @@ func (d *database) close(ctx context.Context) error {
 			d.log.Warn("the next run will ask for --drop-existing", "error", err)
 		}
 	}
-	return d.db.Close()
+	return errors.Join(d.locks.release(), d.db.Close())
 }
 
 // claim refuses databases that hold tables which the playground did not make.
 func (d *database) claim(ctx context.Context, databases []string) error {
+	if err := d.clear(ctx, databases, d.ours); err != nil {
+		return err
+	}
+	d.ours = databases
+	return nil
+}
+
+// clear makes room in databases that the run will write, and takes away what it
+// wrote before. Nobody else's playground writes there from then on.
+func (d *database) clear(ctx context.Context, databases, before []string) error {
+	if err := d.makeRecord(ctx); err != nil {
+		return err
+	}
+	if err := d.lock(ctx, databases); err != nil {
+		return err
+	}
 	left, err := d.leftBefore(ctx)
 	if err != nil {
 		return err
@@ -107,18 +126,19 @@ func (d *database) claim(ctx context.Context, databases []string) error {
 	if err != nil {
 		return err
 	}
-	drop := slices.Concat(d.ours, found)
-	for _, name := range drop {
+	for _, name := range slices.Concat(before, found) {
 		if err := d.drop(ctx, name); err != nil {
 			return err
 		}
 	}
-	for _, name := range slices.Concat(drop, databases) {
+	for _, name := range slices.Concat(before, databases) {
 		if !slices.Contains(d.touched, name) {
 			d.touched = append(d.touched, name)
 		}
+		if err := d.unrecord(ctx, name); err != nil {
+			return err
+		}
 	}
-	d.ours = databases
 	return nil
 }
 

@@ -145,7 +145,13 @@ func ParseURI(text string) (Config, error) {
 	if !Handles(u.Scheme) {
 		return c, cdcerr.SinkURIInvalid.New("scheme %q: want one of %s", u.Scheme, strings.Join(schemes, ", "))
 	}
+	if strings.Contains(text, "#") {
+		return c, cdcerr.SinkURIInvalid.New("#: what follows it is sent to no server, so a sink URI has none; in user and password write %%23")
+	}
 	c.Scheme, c.Host = u.Scheme, u.Hostname()
+	if strings.Contains(c.Host, ":") && !strings.HasPrefix(u.Host, "[") {
+		return c, cdcerr.SinkURIInvalid.New("the host has a colon: want host:port, or [address]:port for an IPv6 address")
+	}
 	if name := u.User.Username(); name != "" {
 		c.User = name
 	}

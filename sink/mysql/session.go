@@ -43,6 +43,10 @@ func settings(d Dialect) []setting {
 		{sql: "SET SESSION foreign_key_checks = 0"},
 		{sql: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", optional: d.Kind == Other},
 	}
+	if d.Kind == MariaDB || d.Kind == MySQL {
+		// What a transaction wrote to a MyISAM table stays when it is rolled back.
+		set = append(set, setting{sql: "SET SESSION default_storage_engine = InnoDB"})
+	}
 	switch d.Kind {
 	case TiDB:
 		for _, s := range []string{
