@@ -22,6 +22,7 @@ type capture struct {
 	target    target
 	speed     float64
 	progress  func(ctx context.Context, s status) error // watches until ctx ends; nil: nobody
+	pulse     *pulse
 	log       *slog.Logger
 }
 
@@ -30,6 +31,7 @@ type status struct {
 	now      func() (tso.TS, error) // upstream's clock
 	progress func() pipeline.Progress
 	start    time.Time
+	pulse    *pulse // nil: what the sink is at is not known
 }
 
 // run replays the recording from its start-ts until the checkpoint has reached
@@ -68,13 +70,13 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	watched := &tee{Sink: sink, judge: judge}
+	watched := &tee{Sink: sink, judge: judge, pulse: c.pulse}
 	defer func() { err = errors.Join(err, watched.Close()) }()
 
 	if c.progress != nil {
 		services.Go(func() error {
 			now := func() (tso.TS, error) { return cluster.TS(), nil }
-			return c.progress(ctx, status{now: now, progress: a.Progress, start: time.Now()})
+			return c.progress(ctx, status{now: now, progress: a.Progress, start: time.Now(), pulse: c.pulse})
 		})
 	}
 	services.Go(func() error { return outcomeUnknown(ctx, cluster, a.feed, c.recording.EndTS) })

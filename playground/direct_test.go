@@ -66,11 +66,11 @@ type spoil struct {
 // judgeDirectly runs a recording's file through schema and mount.
 func judgeDirectly(t *testing.T, r recording, sp spoil) *verify.Judge {
 	t.Helper()
-	o, err := r.outcome()
+	o, err := r.outcome(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := readFile(r.stream, readStream)
+	s, err := readFile(t.Context(), r.stream, readStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func tablesOf(t *testing.T, byID map[int64][]byte) []*schema.TableInfo {
 func loadMeta(t *testing.T, store *schema.Store, path string) (databases []string) {
 	t.Helper()
 	type kv struct{ Key, Value string }
-	all, err := readFile(path, func(_ string, in io.Reader) ([]kv, error) {
+	all, err := readFile(t.Context(), path, func(_ string, in io.Reader) ([]kv, error) {
 		var out []kv
 		for d := json.NewDecoder(in); ; {
 			var one kv

@@ -258,7 +258,7 @@ func TestWhatCannotRunIsStatusTwo(t *testing.T) {
 func spoilStream(t *testing.T, stem string, spoil func(lines string) string) {
 	t.Helper()
 	path := stem + ".jsonl.gz"
-	text, err := readFile(path, func(_ string, in io.Reader) (string, error) {
+	text, err := readFile(t.Context(), path, func(_ string, in io.Reader) (string, error) {
 		b, err := io.ReadAll(in)
 		return string(b), err
 	})

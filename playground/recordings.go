@@ -2,6 +2,7 @@ package playground
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,22 +172,38 @@ func what(m fs.FileMode) string {
 }
 
 // readFile hands the (decompressed) contents of a file to read.
-func readFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
+func readFile[T any](ctx context.Context, path string, read func(name string, r io.Reader) (T, error)) (T, error) {
 	var none T
 	f, err := os.Open(path)
 	if err != nil {
 		return none, cdcerr.RecordingInvalid.Wrap(err, "recording")
 	}
 	defer f.Close()
-	var in io.Reader = f
+	var in io.Reader = until(ctx, f)
 	if strings.HasSuffix(path, ".gz") {
-		z, err := gzip.NewReader(f)
+		z, err := gzip.NewReader(in)
 		if err != nil {
 			return none, cdcerr.RecordingInvalid.Wrap(err, "%s", path)
 		}
 		in = z
 	}
 	return read(path, in)
+}
+
+// reading is a Reader made of its only method.
+type reading func(b []byte) (int, error)
+
+// Read implements io.Reader.
+func (r reading) Read(b []byte) (int, error) { return r(b) }
+
+// until breaks off when ctx ends: a large file takes seconds.
+func until(ctx context.Context, r io.Reader) io.Reader {
+	return reading(func(b []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(b)
+	})
 }
 
 // outcome is what TiDB says the run must lead to.
@@ -197,23 +214,23 @@ type outcome struct {
 	databases []string // every database that the run may touch
 }
 
-func (r recording) outcome() (outcome, error) {
+func (r recording) outcome(ctx context.Context) (outcome, error) {
 	var o outcome
 	var err error
-	if o.expected, err = readFile(r.expected, verify.ReadExpected); err != nil {
+	if o.expected, err = readFile(ctx, r.expected, verify.ReadExpected); err != nil {
 		return o, err
 	}
 	if r.history != "" {
-		if o.history, err = readFile(r.history, verify.ReadHistory); err != nil {
+		if o.history, err = readFile(ctx, r.history, verify.ReadHistory); err != nil {
 			return o, err
 		}
 	}
-	if o.stream, err = readFile(r.stream, verify.ReadStream); err != nil {
+	if o.stream, err = readFile(ctx, r.stream, verify.ReadStream); err != nil {
 		return o, err
 	}
 	o.databases = slices.Clone(o.expected.Databases)
 	if r.ddl != "" {
-		passing, err := readFile(r.ddl, readDatabases)
+		passing, err := readFile(ctx, r.ddl, readDatabases)
 		if err != nil {
 			return o, err
 		}

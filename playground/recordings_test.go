@@ -160,18 +160,18 @@ func TestABadFileIsNamedWithItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, word := range []string{"a.expected.jsonl line 2", "line 2", "c.history.jsonl.gz line 1"} {
-		if _, err := all[i].outcome(); !cdcerr.RecordingInvalid.Is(err) || !strings.Contains(err.Error(), word) {
+		if _, err := all[i].outcome(t.Context()); !cdcerr.RecordingInvalid.Is(err) || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", all[i].name, err)
 		}
 	}
 	var at *verify.LineError
-	if _, err := all[0].outcome(); !errors.As(err, &at) || at.Line != 2 {
+	if _, err := all[0].outcome(t.Context()); !errors.As(err, &at) || at.Line != 2 {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "c.history.jsonl.gz"), []byte("not gzip"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[2].outcome(); !cdcerr.RecordingInvalid.Is(err) {
+	if _, err := all[2].outcome(t.Context()); !cdcerr.RecordingInvalid.Is(err) {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestPassingDatabasesAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := r.outcome()
+	o, err := r.outcome(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

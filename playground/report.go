@@ -71,8 +71,12 @@ func (p *player) watch(ctx context.Context, s status) error {
 		if now, err := s.now(); err == nil {
 			lag = fmt.Sprintf("%.2f s", max(0, now.Sub(done.Checkpoint)).Seconds())
 		}
-		fmt.Fprintf(p.words, "%6.1f s  checkpoint %s  lag %s  %d transactions, %d rows, %d DDLs\n",
-			time.Since(s.start).Seconds(), done.Checkpoint.Time().Format("15:04:05.000"), lag, done.Txns, done.Rows, done.DDLs)
+		busy := ""
+		if s.pulse != nil {
+			busy = s.pulse.busy(time.Now())
+		}
+		fmt.Fprintf(p.words, "%6.1f s  checkpoint %s  lag %s  %d transactions, %d rows, %d DDLs%s\n",
+			time.Since(s.start).Seconds(), done.Checkpoint.Time().Format("15:04:05.000"), lag, done.Txns, done.Rows, done.DDLs, busy)
 	}
 }
 

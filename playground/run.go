@@ -1,12 +1,14 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,12 +34,44 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return couldNotRun
 	}
-	status, err := play(ctx, o, stdout, stderr)
+	lines := &kept{Writer: stdout}
+	status, err := play(ctx, o, lines, &turns{w: stderr})
+	if err == nil && lines.err != nil {
+		err = cdcerr.InvalidArgument.Wrap(lines.err, "a verdict could not be written to standard output; give it a place that takes it")
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, cdcerr.Explain(err))
 		return couldNotRun
 	}
 	return status
+}
+
+// kept keeps the first error of a writer.
+type kept struct {
+	io.Writer
+	err error
+}
+
+// Write passes on.
+func (k *kept) Write(b []byte) (int, error) {
+	n, err := k.Writer.Write(b)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
+}
+
+// turns lets several goroutines write, one after the other.
+type turns struct {
+	mu sync.Mutex
+	w  io.Writer // guarded by mu
+}
+
+// Write passes on.
+func (t *turns) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(b)
 }
 
 // play opens the downstream, runs every recording and, without --verify, stays
@@ -94,9 +128,10 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 type player struct {
 	options  *Options
 	target   target
-	embedded string    // address of the database in this process, if it is the target
-	out      io.Writer // a line a recording
-	words    io.Writer // everything else
+	embedded string        // address of the database in this process, if it is the target
+	out      io.Writer     // a line a recording
+	words    io.Writer     // everything else
+	every    time.Duration // between two words of a run that takes long; 0: pulseEvery
 	log      *slog.Logger
 }
 
@@ -154,13 +189,32 @@ type verdicts struct {
 
 func (v *verdicts) equal() bool { return v.rows.Equal() && v.end.Equal() }
 
+// one runs a recording, and says now and then that it is alive: reading what is
+// large, and writing a large transaction, take long and move no checkpoint.
 func (p *player) one(ctx context.Context, r recording) (*verdicts, error) {
+	beating, stop := context.WithCancel(ctx)
+	var beats errgroup.Group
+	var alive pulse
+	alive.do("reading the recording")
+	beats.Go(func() error {
+		alive.beat(beating, r.name, cmp.Or(p.every, pulseEvery), p.words)
+		return nil
+	})
+	defer func() {
+		stop()
+		_ = beats.Wait() // it only prints
+	}()
+	return p.judged(ctx, r, &alive)
+}
+
+// judged runs a recording to its verdicts.
+func (p *player) judged(ctx context.Context, r recording, alive *pulse) (*verdicts, error) {
 	began := time.Now()
-	o, err := r.outcome()
+	o, err := r.outcome(ctx)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := fake.LoadRecording(r.stream)
+	loaded, err := fake.ReadRecording(ctx, r.stream)
 	if err != nil {
 		return nil, err
 	}
@@ -168,17 +222,20 @@ func (p *player) one(ctx context.Context, r recording) (*verdicts, error) {
 		return nil, cdcerr.RecordingInvalid.New("%s holds the contents at end_ts %d, but %s ends at END %d: contents of another moment cannot be compared; take them at END",
 			r.expected, o.expected.EndTS, r.stream, loaded.EndTS)
 	}
+	alive.do("making room downstream")
 	if err := p.target.claim(ctx, o.databases); err != nil {
 		return nil, err
 	}
-	c := &capture{recording: loaded, outcome: o, target: p.target, speed: p.options.Speed, log: p.log}
+	c := &capture{recording: loaded, outcome: o, target: p.target, speed: p.options.Speed, pulse: alive, log: p.log}
 	if !p.options.Verify {
 		c.progress = p.watch
 	}
+	alive.do("replaying")
 	judge, err := c.run(ctx)
 	if err != nil {
 		return nil, err
 	}
+	alive.do("comparing")
 	v := &verdicts{rows: judge.Rows()}
 	if v.end, err = p.target.end(ctx, judge, o); err != nil {
 		return nil, err

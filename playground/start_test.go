@@ -69,7 +69,7 @@ func copied(t *testing.T, name string, start tso.TS, rules []string, server *mar
 // The stream brings what was committed after the start, so the copy has to hold
 // what was committed at the start.
 func TestTheCopyHoldsTheRowsOfTheStart(t *testing.T) {
-	s, err := readFile(golden+"/09_conflict.jsonl.gz", readStream)
+	s, err := readFile(t.Context(), golden+"/09_conflict.jsonl.gz", readStream)
 	if err != nil {
 		t.Fatal(err)
 	}

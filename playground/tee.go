@@ -15,11 +15,18 @@ type tee struct {
 	sink.Sink
 	judge  *verify.Judge
 	oracle *oracle.Oracle // nil: nobody knows what was meant
+	pulse  *pulse         // nil: nobody wonders
 }
 
 // Write delivers, then tells.
 func (t *tee) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
-	if err := t.Sink.Write(ctx, g, txns); err != nil {
+	written := func() {}
+	if t.pulse != nil {
+		written = t.pulse.writing(txns)
+	}
+	err := t.Sink.Write(ctx, g, txns)
+	written()
+	if err != nil {
 		return err
 	}
 	for i := range txns {

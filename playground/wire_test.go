@@ -26,7 +26,7 @@ func TestTheWireLosesNothing(t *testing.T) {
 			if strings.Contains(r.stream, "workloads") {
 				t.Skip("the command replays these in its own test")
 			}
-			want, err := readFile(r.stream, readStream)
+			want, err := readFile(t.Context(), r.stream, readStream)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 func TestPlainLinesAreReadAsJSON(t *testing.T) {
 	plain := 0
 	for _, name := range []string{"08_txn", "10_large", "15_split_regions", "workloads/onlinemodify"} {
-		err := eachLine(filepath.FromSlash("../../testdata/golden/"+name+".jsonl.gz"), func(n int, text []byte) error {
+		err := eachLine(t.Context(), filepath.FromSlash("../../testdata/golden/"+name+".jsonl.gz"), func(n int, text []byte) error {
 			var want, got line
 			if err := json.Unmarshal(text, &want); err != nil {
 				return err

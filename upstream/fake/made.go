@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"context"
 	"errors"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -56,7 +57,7 @@ func MakeRecording(name string, snapshot []KV, txns []Txn) (*Recording, error) {
 		}
 	}
 	var err error
-	if rec.plan, err = b.build(rec); err != nil {
+	if rec.plan, err = b.build(context.Background(), rec); err != nil {
 		return nil, cdcerr.RecordingInvalid.Wrap(err, "%s", name)
 	}
 	return rec, nil

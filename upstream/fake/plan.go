@@ -3,6 +3,7 @@ package fake
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -182,7 +183,7 @@ func (w *write) tell(l *line) error {
 }
 
 // build makes the plan of what was added.
-func (b *planner) build(rec *Recording) (plan, error) {
+func (b *planner) build(ctx context.Context, rec *Recording) (plan, error) {
 	var p plan
 	held := make(map[string][]byte, len(rec.snapshot))
 	for _, kv := range rec.snapshot {
@@ -199,6 +200,9 @@ func (b *planner) build(rec *Recording) (plan, error) {
 		byKey[k] = append(byKey[k], w)
 	}
 	for _, k := range keys {
+		if err := ctx.Err(); err != nil {
+			return plan{}, err
+		}
 		kp := keyPlan{rec: rec, end: len(b.times)}
 		kp.previous, kp.known = held[k]
 		if err := kp.build(byKey[k]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -87,6 +88,12 @@ type line struct {
 // The error of anything that is wrong with them is a cdcerr.RecordingInvalid
 // and names the file and the line.
 func LoadRecording(path string) (*Recording, error) {
+	return ReadRecording(context.Background(), path)
+}
+
+// ReadRecording is LoadRecording that stops when ctx ends: a large recording
+// takes seconds.
+func ReadRecording(ctx context.Context, path string) (*Recording, error) {
 	name, ok := strings.CutSuffix(filepath.Base(path), suffix)
 	if !ok || strings.HasSuffix(path, metaSuffix) {
 		return nil, cdcerr.RecordingInvalid.New("%s: the stream of a recording is named NAME%s", path, suffix)
@@ -96,10 +103,10 @@ func LoadRecording(path string) (*Recording, error) {
 	var snapshotTS tso.TS
 	// The stream first: a path that is mistyped should be the one that is named.
 	b := &planner{writes: map[txnKey]*write{}}
-	if err := eachLine(path, func(n int, text []byte) error { return rec.readLine(b, n, text) }); err != nil {
+	if err := eachLine(ctx, path, func(n int, text []byte) error { return rec.readLine(b, n, text) }); err != nil {
 		return nil, err
 	}
-	err := eachLine(metaPath, func(n int, text []byte) error {
+	err := eachLine(ctx, metaPath, func(n int, text []byte) error {
 		if n == 1 {
 			return rec.readHeader(text, &snapshotTS)
 		}
@@ -123,7 +130,7 @@ func LoadRecording(path string) (*Recording, error) {
 		return nil, cdcerr.RecordingInvalid.New("%s: snapshot_ts %d is not START's ts in %s, %d: what happened to the schema between them is on no record; take the snapshot at START",
 			metaPath, snapshotTS, filepath.Base(path), rec.StartTS)
 	}
-	if rec.plan, err = b.build(rec); err != nil {
+	if rec.plan, err = b.build(ctx, rec); err != nil {
 		return nil, cdcerr.RecordingInvalid.Wrap(err, "%s", path)
 	}
 	return rec, nil
@@ -194,7 +201,7 @@ func (rec *Recording) readLine(b *planner, n int, text []byte) error {
 }
 
 // eachLine calls fn with every line of a gzipped file, counted from 1.
-func eachLine(path string, fn func(n int, text []byte) error) error {
+func eachLine(ctx context.Context, path string, fn func(n int, text []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return cdcerr.RecordingInvalid.Wrap(err, "recording")
@@ -207,6 +214,9 @@ func eachLine(path string, fn func(n int, text []byte) error) error {
 	in := bufio.NewReaderSize(z, 1<<20)
 	var text []byte
 	for n := 1; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		text, err = appendLine(text[:0], in)
 		// A file that breaks off leaves half a line: say the one, not the other.
 		if errors.Is(err, io.ErrUnexpectedEOF) {
