@@ -17,6 +17,12 @@ var (
 		"correct the expression, or give the event filter a matcher that takes only tables with that column", Terminal}
 	IgnoreEventInvalid = &Code{"CDC:ErrInvalidIgnoreEventType", "an event filter ignores a kind of event that there is not",
 		"write one of the kinds that docs/config.md lists", Terminal}
+	ConfigInvalid = &Code{"CDC:ErrInvalidReplicaConfig", "a changefeed's configuration cannot be used",
+		"correct the named key; docs/config.md lists all of them with their bounds", Terminal}
+	ChangefeedIDInvalid = &Code{"CDC:ErrInvalidChangefeedID", "a changefeed cannot have this name",
+		"use letters, digits and single - between them, 128 bytes at most", Terminal}
+	NamespaceInvalid = &Code{"CDC:ErrInvalidNamespace", "a namespace cannot have this name",
+		"use letters, digits and single - between them, 128 bytes at most", Terminal}
 	SinkURIInvalid = &Code{"CDC:ErrSinkURIInvalid", "the sink URI cannot be used",
 		"correct the named part of the sink URI", Terminal}
 
@@ -167,7 +173,8 @@ var (
 func All() []*Code {
 	return []*Code{
 		Unexpected,
-		InvalidArgument, FilterRuleInvalid, FilterExpression, FilterColumn, IgnoreEventInvalid, SinkURIInvalid,
+		InvalidArgument, FilterRuleInvalid, FilterExpression, FilterColumn, IgnoreEventInvalid,
+		ConfigInvalid, ChangefeedIDInvalid, NamespaceInvalid, SinkURIInvalid,
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
 		CaptureNotFound, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
 		UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,

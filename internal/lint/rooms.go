@@ -45,6 +45,7 @@ var rooms = []Room{
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
+	{"changefeed", Pure, "what a changefeed is: its name, its configuration and its life", wordsAnd("filter", "strict")},
 	{"agent", Shell, "one capture's work on changefeeds: what they share, and the loop that runs one from its checkpoint on",
 		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sorter", "upstream")},
 	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
@@ -73,7 +74,7 @@ var rooms = []Room{
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
-	"sink/storage", "objstore", "scheduler", "changefeed", "transport", "coordinator",
+	"sink/storage", "objstore", "scheduler", "transport", "coordinator",
 	"web", "fault", "sim",
 }
 
@@ -101,7 +102,7 @@ var doors = []Door{
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
-	{"github.com/pelletier/go-toml/v2", []string{"strict"}, "reads TOML and knows where in the text a key stands"},
+	{"github.com/pelletier/go-toml/v2", []string{"changefeed", "strict"}, "reads and writes TOML and knows where in the text a key stands"},
 	{"github.com/prometheus/client_golang", []string{"server"}, "the registry of metrics, and the form in which they are read"},
 	{"golang.org/x/text", []string{"collation"}, "GBK and GB18030"},
 	{"github.com/spf13/cobra", []string{"cli"}, "commands within commands, their flags and help"},

@@ -1,0 +1,120 @@
+package changefeed
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// schemes are those of sink URIs, with the kind of sink.
+var schemes = map[string]string{
+	"mysql": kindMySQL, "mysql+ssl": kindMySQL, "tidb": kindMySQL, "tidb+ssl": kindMySQL,
+	"blackhole": kindBlackhole,
+	"kafka":     "kafka", "kafka+ssl": "kafka",
+	"pulsar": "pulsar", "pulsar+ssl": "pulsar", "pulsar+http": "pulsar", "pulsar+https": "pulsar",
+	"s3": kindStorage, "gcs": kindStorage, "gs": kindStorage, "azblob": kindStorage, "azure": kindStorage, "file": kindStorage, "noop": kindStorage,
+}
+
+// kindOf is the kind of sink that a URI names. No error holds the URI's text.
+func kindOf(u URI) (string, *url.URL, error) {
+	scheme, _, ok := strings.Cut(u.Reveal(), "://")
+	if !ok {
+		return "", nil, cdcerr.SinkURIInvalid.New("no scheme: a sink URI begins with mysql://, tidb:// or blackhole://")
+	}
+	kind, known := schemes[strings.ToLower(scheme)]
+	if !known {
+		if wrong(strings.ReplaceAll(scheme, "+", "-")) != "" {
+			return "", nil, cdcerr.SinkURIInvalid.New("the sink URI has no scheme that can be read")
+		}
+		return "", nil, cdcerr.SinkURIInvalid.New("scheme %q is none of a sink", scheme)
+	}
+	parsed, err := url.Parse(u.Reveal())
+	if err != nil {
+		return "", nil, cdcerr.SinkURIInvalid.New("the sink URI is no URI: want %s://user:password@host:port/?key=value, with : / ? # [ ] @ %% in user and password percent-encoded", scheme)
+	}
+	if _, err := url.ParseQuery(parsed.RawQuery); err != nil {
+		return "", nil, cdcerr.SinkURIInvalid.New("the parameters after ? of the sink URI cannot be read: want key=value&key=value, percent-encoded")
+	}
+	return kind, parsed, nil
+}
+
+// uriNames are parameters of a sink URI that the file calls otherwise.
+var uriNames = map[string]string{
+	"enable-batch-dml": "batch-dml-enable", "enable-multi-statement": "multi-stmt-enable", "enable-cache-prepared-statement": "cache-prep-stmts",
+}
+
+// Handed is the sink URI with the keys of the configuration that belong into it,
+// for sink/downstream. What stands in the URI comes first; notes say where the
+// two differ.
+func (c *Config) Handed(u URI) (out URI, notes []string, err error) {
+	kind, parsed, err := kindOf(u)
+	if err != nil || kind != kindMySQL {
+		return u, nil, err
+	}
+	query := parsed.Query()
+	keys, initial := keysByPath(), defaults()
+	for _, l := range leaves(c) {
+		if k := keys[l.path]; k.Effect != Handed || l.value == nil || reflect.DeepEqual(l.value, initial[l.path]) || l.value == "" {
+			continue
+		}
+		if l.path == "sink.safe-mode" && l.value == false {
+			continue // it is what TiCDC's files say of nothing; sinks know their own default
+		}
+		name := l.path[strings.LastIndexByte(l.path, '.')+1:]
+		if other, ok := uriNames[name]; ok {
+			name = other
+		}
+		value := fmt.Sprint(l.value)
+		switch {
+		case !query.Has(name):
+			query.Set(name, value)
+		case query.Get(name) != value:
+			notes = append(notes, fmt.Sprintf("%s = %s is not used: the sink URI says %s=%s", l.place, value, name, query.Get(name)))
+		}
+	}
+	parsed.RawQuery = query.Encode()
+	return URI(parsed.String()), notes, nil
+}
+
+// Check tells whether this release has what the configuration asks for with this
+// sink, and notes which keys that were set do nothing. The configuration has
+// passed Validate.
+func (c *Config) Check(u URI) (notes []string, err error) {
+	kind, _, err := kindOf(u)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "kafka", "pulsar", kindStorage:
+		scheme, _, _ := strings.Cut(u.Reveal(), "://")
+		return nil, cdcerr.NotInRelease.New("sink URI with scheme %q: there are mysql, mysql+ssl, tidb, tidb+ssl and blackhole", scheme)
+	}
+	keys, initial := keysByPath(), defaults()
+	var lacking []string
+	for _, l := range leaves(c) {
+		k := keys[l.path]
+		if l.unsaid(initial) {
+			continue
+		}
+		switch {
+		case k.sinks != "" && !slices.Contains(strings.Split(k.sinks, ", "), kind):
+			notes = append(notes, fmt.Sprintf("%s does nothing: it is about sinks of kind %s", l.place, k.sinks))
+		case k.Effect == Lacking:
+			lacking = append(lacking, fmt.Sprintf("%s = %s (%s)", l.place, printValue(l.value), k.Why))
+		case k.Effect == Nothing:
+			notes = append(notes, fmt.Sprintf("%s does nothing: %s", l.place, k.Why))
+		}
+	}
+	if len(lacking) > 0 {
+		return notes, cdcerr.NotInRelease.New("%s", strings.Join(lacking, "; "))
+	}
+	handed, more, err := c.Handed(u)
+	if err == nil && c.EnableSyncPoint && kind != kindMySQL {
+		err = cdcerr.ConfigInvalid.New("enable-sync-point: sync points are rows in a database, and %s has none", handed)
+	}
+	return append(notes, more...), err
+}

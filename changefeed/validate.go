@@ -1,0 +1,107 @@
+package changefeed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/filter"
+)
+
+// Limits are bounds that a server may set otherwise.
+type Limits struct {
+	// SyncPointIntervalMin is the shortest time between sync points; 0 is 30 s.
+	SyncPointIntervalMin time.Duration
+}
+
+// Validate names the first key that cannot be used, and why. It says nothing of
+// whether this release has what the key is for: Check does.
+func (c *Config) Validate(l Limits) error {
+	keys := keysByPath()
+	for _, x := range leaves(c) {
+		k := keys[x.path]
+		switch {
+		case k == nil:
+			return cdcerr.Bug("key %s is in no list", x.path)
+		case x.value == nil || k.bound.ok == nil:
+		case x.path == "sync-point-interval" && l.SyncPointIntervalMin > 0:
+			if c.SyncPointInterval < Duration(l.SyncPointIntervalMin) {
+				return c.outside(x, "from "+short(l.SyncPointIntervalMin))
+			}
+		case !k.bound.ok(x.value):
+			return c.outside(x, k.bound.says)
+		}
+	}
+	if _, err := filter.New(c.FilterConfig(nil)); err != nil {
+		return err
+	}
+	return c.validateTogether()
+}
+
+func (c *Config) outside(x leaf, want string) error {
+	return cdcerr.ConfigInvalid.New("%s = %s: want %s", x.place, printValue(x.value), want)
+}
+
+// printValue is a value as TOML has it; a secret is masked.
+func printValue(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%q", v)
+	case Duration, URI, Secret:
+		return fmt.Sprintf("%q", fmt.Sprint(v))
+	case []string:
+		quoted := make([]string, len(v))
+		for i, s := range v {
+			quoted[i] = fmt.Sprintf("%q", s)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	}
+	return fmt.Sprint(v)
+}
+
+// partitionRules choose a partition in Kafka; Pulsar takes any word for a key.
+var partitionRules = []string{"", "default", "table", "ts", "index-value", "rowid", "columns"}
+
+// validateTogether checks what depends on several keys.
+func (c *Config) validateTogether() error {
+	refuse := cdcerr.ConfigInvalid.New
+	isSet := func(b *bool) bool { return b != nil && *b }
+	for i, d := range c.Sink.Dispatchers {
+		place := fmt.Sprintf("sink.dispatchers[%d]", i)
+		rule := strings.ToLower(d.Partition)
+		switch {
+		case d.Partition != "" && d.Dispatcher != "" && d.Partition != d.Dispatcher:
+			return refuse("%s: partition and dispatcher are two words for one thing, and say %q and %q", place, d.Partition, d.Dispatcher)
+		case d.Index != "" && rule != "index-value" && rule != "rowid":
+			return refuse("%s.index = %q: want partition = \"index-value\" with it", place, d.Index)
+		case len(d.Columns) > 0 && rule != "columns":
+			return refuse("%s.columns: want partition = \"columns\" with it", place)
+		case rule == "columns" && len(d.Columns) == 0:
+			return refuse("%s.partition = \"columns\": want columns with it", place)
+		case c.Sink.Pulsar == nil && !slices.Contains(partitionRules, rule):
+			return refuse("%s.partition = %q: want %s", place, d.Partition, strings.Join(partitionRules[1:], ", "))
+		}
+	}
+	s := &c.Scheduler
+	switch {
+	case c.SyncPointRetention < c.SyncPointInterval:
+		return refuse("sync-point-retention = %q: want at least sync-point-interval, which is %q", c.SyncPointRetention, c.SyncPointInterval)
+	case s.RegionCountPerSpan > s.RegionThreshold && s.RegionThreshold > 0:
+		return refuse("scheduler.region-count-per-span = %d: want at most scheduler.region-threshold, which is %d", s.RegionCountPerSpan, s.RegionThreshold)
+	case isSet(c.Sink.DeleteOnlyOutputHandleKeyColumns) && c.ForceReplicate:
+		return refuse("sink.delete-only-output-handle-key-columns and force-replicate: want one of them, since tables without a key have no key columns")
+	case isSet(c.Sink.DeleteOnlyOutputHandleKeyColumns) && c.Sink.Protocol == "csv":
+		return refuse("sink.delete-only-output-handle-key-columns: CSV has no form for it")
+	case c.Integrity.CheckLevel != "none" && len(c.Sink.ColumnSelectors) > 0:
+		return refuse("integrity.integrity-check-level = %q: a checksum is over all columns, and sink.column-selectors leave some out", c.Integrity.CheckLevel)
+	case c.EnableActiveActive && c.Consistent.Level != "none":
+		return refuse("enable-active-active and consistent.level = %q: want one of them", c.Consistent.Level)
+	case c.Consistent.Level != "none" && c.Consistent.Storage == "":
+		return refuse("consistent.storage is empty: want where the redo log is kept")
+	case c.Sink.SchemaRegistry != "" && c.Sink.Kafka != nil && c.Sink.Kafka.GlueSchemaRegistry != nil:
+		return refuse("sink.schema-registry and sink.kafka-config.glue-schema-registry-config: want one of them")
+	}
+	return nil
+}
