@@ -40,6 +40,22 @@ func TestSmallRun(t *testing.T) {
 	}
 }
 
+// The lags are watched for a moment: the report has them all, and rows came.
+func TestLags(t *testing.T) {
+	t.Setenv(asChild, "1")
+	var out, errs bytes.Buffer
+	status := bench.Main(context.Background(), []string{"-pairs", "0", "-lag", "400ms", "-quota", "0", "-regions", "0", "-tables", "0",
+		"-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, &errs)
+	}
+	for _, want := range []string{"at recorded speed", "     200ms  heartbeats ", "        1s  heartbeats ", "        1s  checkpoint "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
 func TestBadArguments(t *testing.T) {
 	for _, args := range [][]string{{"-pairs", "-1"}, {"-rows", "-1"}, {"nobody"}, {"-banana"}} {
 		var out, errs bytes.Buffer

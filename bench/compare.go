@@ -30,7 +30,7 @@ func compare(ctx context.Context, o options, out io.Writer) error {
 	}
 	o.judge = new(judge)
 	for _, measurement := range []func(context.Context, io.Writer) error{
-		o.streams, o.large, o.tables, o.idles, o.lags,
+		o.streams, o.large, o.tables, o.idles, o.lags, o.steadies,
 	} {
 		if err := measurement(ctx, out); err != nil {
 			return err
@@ -147,6 +147,9 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large"), fmt.Sprintf("-hot=%v", o.hot), "-recording", ""}
 	if role == "lag" {
 		args[len(args)-1] = o.recording
+	}
+	if role == "steady" {
+		args = append(args, "-steady")
 	}
 	if role == "idle" {
 		args = append(args, "-spans", fmt.Sprint(o.spans), "-regions", fmt.Sprint(o.regions))

@@ -36,6 +36,7 @@ type options struct {
 	spans    int
 	made     bool
 	hot      bool
+	steady   bool
 
 	judge *judge // the parent's
 }
@@ -66,6 +67,7 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.BoolVar(&o.made, "made", false, "for children: replay the creation of tables")
 	flags.BoolVar(&o.strict, "strict", true, "end with an error where something does not hold")
 	flags.BoolVar(&o.hot, "hot", false, "for children: all rows are in one region")
+	flags.BoolVar(&o.steady, "steady", false, "for children: rows are written at a steady rate")
 	flags.BoolVar(&o.oneTxn, "one", false, "for children: all rows are one transaction")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
 	switch err := flags.Parse(args); {
@@ -123,8 +125,10 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 		result, err = tables(ctx, o)
 	case "lag":
 		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
+	case "steady":
+		result, err = steady(ctx, o)
 	default:
-		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables or lag", role)
+		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables, lag or steady", role)
 	}
 	if err != nil {
 		return err

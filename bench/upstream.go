@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
@@ -48,7 +50,7 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 			return err
 		}
 		cfg.Recording, cfg.HoldForSubscriber = rec, true
-	} else if o.spans == 0 {
+	} else if o.spans == 0 && !o.steady {
 		b, err := load(o.rows)
 		if err != nil {
 			return err
@@ -73,5 +75,10 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 	if err := say(h); err != nil {
 		return err
 	}
-	return c.Run(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.Run(ctx) })
+	if o.steady {
+		g.Go(func() error { return writeSteadily(ctx, c) })
+	}
+	return g.Wait()
 }

@@ -52,7 +52,7 @@ var rooms = []Room{
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
 		wordsAnd("agent", "filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
-	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "pipeline", "schemafeed", "sink", "sink/blackhole", "sorter", "upstream", "upstream/fake", "upstream/fake/encode", "upstream/fake/catalog")},
+	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "pipeline", "schemafeed", "sink", "sink/blackhole", "sorter", "upstream", "upstream/fake", "upstream/fake/encode", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/workload")},
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},
 	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
 	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},
