@@ -380,6 +380,9 @@ func (t *Tracker) StepResolved(stream uint64, slot uint8, ids []uint64, ts tso.T
 		case ts <= h.ts:
 			t.counts.Regressed++
 		default:
+			if t.out.Moves == nil {
+				t.out.Moves = make([]tso.Move, 0, len(ids)+1) // and the span's own
+			}
 			t.out.Moves = append(t.out.Moves, tso.Move{Stage: tso.StageRegion, TableID: t.cfg.Span.TableID,
 				Region: id, From: h.ts, To: ts, Cause: causeResolved})
 			t.cover.forward(h, ts)
