@@ -73,15 +73,28 @@ func (m *Model) Row(r *event.Row) {
 	rows[handle] = &stored{row: r}
 }
 
-// settle takes a row out of its pool: an event of it tells where it is. A hidden
-// row id may be a new one (two partitions that met had the same): then the row is
-// told by what it held.
+// settle takes a row out of its pool: an event of it tells where it is. Of rows
+// of one handle it is the one that holds what the event says it did, else the
+// newest: an older one may be from a partition that is gone. A hidden row id may
+// be a new one (two partitions that met had the same): then the row is told by
+// what it held.
 func (m *Model) settle(r *event.Row, handle string) {
+	var in *pool
+	var best *stored
+	at := 0
 	for _, p := range m.pools {
-		if slices.Contains(p.ids, r.PhysicalID) && len(p.rows[handle]) > 0 {
-			p.drop(handle, 0)
-			return
+		if !slices.Contains(p.ids, r.PhysicalID) {
+			continue
 		}
+		for i, s := range p.rows[handle] {
+			if best == nil || s.closer(best, r) {
+				in, best, at = p, s, i
+			}
+		}
+	}
+	if best != nil {
+		in.drop(handle, at)
+		return
 	}
 	if r.Table.Handle.Kind != event.RowIDHandle {
 		return
@@ -99,6 +112,14 @@ func (m *Model) settle(r *event.Row, handle string) {
 			}
 		}
 	}
+}
+
+// closer tells whether s rather than o is the row that an event is of.
+func (s *stored) closer(o *stored, r *event.Row) bool {
+	if mine, its := s.holds(r.Before, r.Table), o.holds(r.Before, r.Table); mine != its {
+		return mine
+	}
+	return s.row.CommitTS > o.row.CommitTS
 }
 
 func (p *pool) drop(handle string, i int) {

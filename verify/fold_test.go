@@ -200,6 +200,22 @@ func TestARowThatADroppedPartitionMayHaveHeld(t *testing.T) {
 	want(t, story(t, expected(t, head, rowOne), events...), "differ(1)", `[id="2"] (row): want no such row`)
 }
 
+// The row of a handle was in a partition that is truncated, perhaps; another one of
+// that handle came, and both may have met in the next reorganisation. What happens
+// then happens to the later one.
+func TestARowThatATruncatedPartitionMayHaveHeld(t *testing.T) {
+	_, q, events := reorganised()
+	r := with(q, func(t *event.Table) { t.Partitions = []event.Partition{{ID: 82, Name: "a"}, {ID: 73, Name: "b"}} })
+	s := tableOf(7, "t", 91)
+	events = append(events, ddl(23, 12, change(q, r)), put(r, 82, 1, 13, nil, image(1, "uno")), ddl(64, 14, change(r, s)))
+	head := `{"kind":"table","db":"db","table":"t","table_id":7,"type":"BASE TABLE","partitions":{"a":91}}`
+	gone := append(events[:len(events):len(events)], put(s, 91, 1, 15, image(1, "uno"), nil))
+	want(t, story(t, expected(t, head, rowTwo), gone...), "listed(3)", `[id="1"] (row) = no such row: partition backfill`)
+	changed := append(events[:len(events):len(events)], put(s, 91, 1, 15, image(1, "uno"), image(1, "UNO")))
+	one := `{"kind":"row","db":"db","table":"t","row":{"id":"1","v":"UNO"}}`
+	want(t, story(t, expected(t, head, one, rowTwo), changed...), "listed(3)", `[id="1"] (row) = no such row: partition backfill`)
+}
+
 // A partition that was exchanged after a reorganisation took some rows with it.
 func TestARowThatAnExchangeMayHaveTaken(t *testing.T) {
 	_, q, events := reorganised()
