@@ -13,7 +13,8 @@
 // Two verdicts come out and are kept apart. Rows judges decoding: every row,
 // read with the schema in force at its commit-ts, stands in TiDB's own contents
 // at that ts, and no deleted one does; every row comes at a commit of the recorded
-// stream, and every commit of the history comes. End judges the outcome: the contents
+// stream, and every commit of the history comes. What the history says that a commit
+// did to a table (two states with nothing between) is answered for, row by row. End judges the outcome: the contents
 // equal TiDB's. What no event carries can only be listed, cell by cell, each
 // with one of four reasons (Reason); a cell is listed only where the reason was
 // seen to apply to it, else it is a difference (P8: nothing silent).

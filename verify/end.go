@@ -200,8 +200,11 @@ func (e *end) row(in *table, want []Cell, got *gotRow) {
 		switch {
 		case c.why == Carried && c.Cell != want[i]:
 			e.differ(in.name, in.keyText(want), in.columns[i], want[i].String(), c.String())
-		case c.why == Converted && c.was && c.Kind == NullCell && want[i].Kind == NullCell:
-			// NULL stays NULL through every conversion
+		case c.why == Converted && c.was && c.Kind == NullCell:
+			// NULL stays NULL through every conversion.
+			if want[i].Kind != NullCell {
+				e.differ(in.name, in.keyText(want), in.columns[i], want[i].String(), c.String())
+			}
 		case c.why != Carried:
 			e.list(in.name, in.keyText(want), in.columns[i], want[i].String(), c.why)
 		case got.recovered:

@@ -134,6 +134,8 @@ func TestNullStaysNullThroughAConversion(t *testing.T) {
 	row.After[1] = event.NullValue()
 	e := expected(t, tableT, `{"kind":"row","db":"db","table":"t","row":{"id":"1","v":null}}`)
 	want(t, story(t, e, create(a), row, modify), "equal")
+	e = expected(t, tableT, `{"kind":"row","db":"db","table":"t","row":{"id":"1","v":""}}`)
+	want(t, story(t, e, create(a), row, modify), "differ(1)", `[id="1"] v: want "", got NULL`)
 }
 
 func TestAVirtualColumnIsListed(t *testing.T) {

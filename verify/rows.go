@@ -24,6 +24,7 @@ type Rows struct {
 	pending []*event.Row
 
 	shapes   shapes
+	apart    between
 	judged   int
 	deleted  int
 	keyless  int // deletes of rows whose key columns the history lacks
@@ -47,7 +48,7 @@ type place struct {
 func NewRows(c Config) *Rows {
 	r := &Rows{
 		history: c.History, stream: c.Stream, start: c.StartTS, end: tso.Max, verdict: Verdict{limits: c.Limits},
-		shapes: newShapes(c.Tables), gaps: map[tso.TS]bool{}, met: map[place]bool{}, doubled: map[place]bool{},
+		shapes: newShapes(c.Tables), apart: newBetween(c.Tables), gaps: map[tso.TS]bool{}, met: map[place]bool{}, doubled: map[place]bool{},
 		tables: map[string]*Tally{},
 	}
 	if c.Expected != nil {
@@ -77,6 +78,7 @@ func (r *Rows) Row(row *event.Row) {
 func (r *Rows) DDL(d *event.DDL) {
 	r.settle()
 	r.shapes.ddl(d)
+	r.apart.ddl(d)
 }
 
 // Finish judges what is pending and returns the verdict.
@@ -86,7 +88,9 @@ func (r *Rows) Finish() *Verdict {
 		r.verdict.note("no history was recorded: %d rows are not judged one by one", r.unjudged)
 	} else {
 		r.verdict.note("%d rows and %d deletes judged by the history of %d commits", r.judged, r.deleted, r.history.Moments())
+		r.blank()
 		r.undelivered()
+		r.between()
 		if r.unjudged > r.unknown {
 			r.verdict.note("the history is a sample: %d rows at %d commits that it lacks are not judged", r.unjudged-r.unknown, len(r.gaps))
 		}
@@ -153,6 +157,7 @@ func (r *Rows) settle() {
 	standing := map[*State]*standing{}
 	for _, row := range rows {
 		r.met[place{r.at, row.PhysicalID}] = true
+		r.apart.rows[place{r.at, row.Table.ID}] = append(r.apart.rows[place{r.at, row.Table.ID}], row)
 		if m.of[row.PhysicalID] == nil {
 			r.doubled[place{r.at, row.Table.ID}] = true
 		}

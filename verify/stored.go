@@ -98,16 +98,17 @@ func (s *stored) cell(c *event.Column, in int) gotCell {
 	}
 	for k := s.converted; k != nil; k = k.prev {
 		if k.to == c.ID {
-			return gotCell{Cell: s.before(k), why: Converted, was: true}
+			return s.before(k)
 		}
 	}
 	return gotCell{Cell: CellOf(c.Absent, c)}
 }
 
-// before is what stood in the column before it was converted.
-func (s *stored) before(k *conversion) Cell {
+// before is a cell that was converted: what stood there, where that is known.
+func (s *stored) before(k *conversion) gotCell {
 	if k.from == nil {
-		return Text("unknown")
+		return gotCell{why: Converted}
 	}
-	return s.cell(k.from, columnOfID(s.row.Table, k.from.ID)).Cell
+	c := s.cell(k.from, columnOfID(s.row.Table, k.from.ID))
+	return gotCell{Cell: c.Cell, why: Converted, was: c.why == Carried || c.was}
 }
