@@ -155,7 +155,8 @@ func tableNode(t *event.Table) (*ast.CreateTableStmt, error) {
 		pk.Options = append(pk.Options, &ast.ColumnOption{Tp: ast.ColumnOptionAutoRandom,
 			AutoRandOpt: ast.AutoRandomOption{ShardBits: int(t.AutoRandomBits), RangeBits: types.UnspecifiedLength}}) //nolint:gosec // at most 15
 	}
-	if t.PartitionBy != nil {
+	// While REMOVE PARTITIONING runs, all rows are in one partition that is cut by nothing.
+	if t.PartitionBy != nil && t.PartitionBy.Kind != 0 {
 		var err error
 		if n.Partition, err = partitionNode(t); err != nil {
 			return nil, err

@@ -360,3 +360,17 @@ func (r rowsOf) Rows(_ context.Context, t *event.Table, _ tso.TS, fn func(*event
 	}
 	return r.err
 }
+
+// While REMOVE PARTITIONING runs, a table is cut by nothing, and is written so.
+func TestATableThatIsCutByNothing(t *testing.T) {
+	tab := &event.Table{
+		ID: 7, Schema: "db", Name: "t", Key: []int{0},
+		Columns:     []event.Column{{ID: 1, Name: "a", Type: event.TypeLong, Flag: event.FlagNotNull | event.FlagPriKey, Absent: event.NullValue()}},
+		PartitionBy: &event.PartitionBy{Columns: []string{"a"}},
+		Partitions:  []event.Partition{{ID: 8, Name: "CollapsedPartitions"}},
+	}
+	n, err := tableNode(tab)
+	if err != nil || n.Partition != nil {
+		t.Fatal(n, err)
+	}
+}
