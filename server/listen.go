@@ -42,7 +42,19 @@ func (n *node) newAPI() (*api.API, error) {
 		Client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: client, DisableKeepAlives: true}},
 		Scheme: scheme, Now: time.Now, Log: n.log.Logger,
 	}
+	if n.cfg.Security.ClientUserRequired {
+		cfg.Login = login{allowed: n.cfg.Security.ClientAllowedUser, tidbs: n.tidbs}.check
+	}
 	return api.New(cfg), nil
+}
+
+// tidbs are the servers that can check a password.
+func (n *node) tidbs(ctx context.Context) ([]string, error) {
+	shared := n.meter.shared.Load()
+	if shared == nil {
+		return nil, cdcerr.ServerNotReady.New("no connection to PD yet")
+	}
+	return shared.Client.TiDBs(ctx)
 }
 
 // listen binds the one port that HTTP and gRPC share.

@@ -22,6 +22,7 @@ type Config struct {
 	PDs              int           // members of PD, the first of which leads; default 1
 	ResolvedInterval time.Duration // how often resolved-ts moves; default 200 ms, as TiKV's
 	Version          string        // of PD and stores; default 8.5.0
+	TiDBs            []string      // addresses at which TiDB servers say they are
 
 	// PDLag is how long PD may know an old state of regions after a change.
 	PDLag time.Duration

@@ -191,13 +191,23 @@ func (k keyspaces) GetAllKeyspaces(context.Context, *keyspacepb.GetAllKeyspacesR
 	return &keyspacepb.GetAllKeyspacesResponse{Header: k.pd.header()}, nil
 }
 
-// metaStorage is empty.
+// metaStorage is the part of PD's etcd in which TiDB servers say where they are.
 type metaStorage struct {
 	*meta_storagepb.UnimplementedMetaStorageServer
 	pd *pdServer
 }
 
-// Get finds nothing.
-func (m metaStorage) Get(context.Context, *meta_storagepb.GetRequest) (*meta_storagepb.GetResponse, error) {
-	return &meta_storagepb.GetResponse{Header: &meta_storagepb.ResponseHeader{ClusterId: m.pd.cluster.cfg.ClusterID}}, nil
+// Get finds the TiDB servers, and nothing else.
+func (m metaStorage) Get(_ context.Context, req *meta_storagepb.GetRequest) (*meta_storagepb.GetResponse, error) {
+	out := &meta_storagepb.GetResponse{Header: &meta_storagepb.ResponseHeader{ClusterId: m.pd.cluster.cfg.ClusterID}}
+	for _, address := range m.pd.cluster.cfg.TiDBs {
+		for _, kind := range []string{"info", "ttl"} {
+			key := "/topology/tidb/" + address + "/" + kind
+			if key >= string(req.GetKey()) && key < string(req.GetRangeEnd()) {
+				out.Kvs = append(out.Kvs, &meta_storagepb.KeyValue{Key: []byte(key)})
+			}
+		}
+	}
+	out.Count = int64(len(out.Kvs))
+	return out, nil
 }
