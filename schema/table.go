@@ -173,6 +173,9 @@ func (t *TableInfo) indexes(out *event.Table) error {
 			if c.Offset < 0 || c.Offset >= len(at) {
 				return cdcerr.SchemaSnapshot.New("table %s (id %d): index %s has a column at offset %d of %d", t.Name.O, t.ID, x.Name.O, c.Offset, len(at))
 			}
+			if at[c.Offset] < 0 && x.Primary {
+				return cdcerr.SchemaSnapshot.New("table %s (id %d): its primary key has the column at offset %d, which readers do not see", t.Name.O, t.ID, c.Offset)
+			}
 			part := event.IndexPart{Column: at[c.Offset], Length: c.Length}
 			if hidden := &t.Columns[c.Offset]; hidden.Hidden {
 				part.Expr = hidden.GeneratedExpr
