@@ -24,7 +24,7 @@ const (
 // the messages of a tick are paid for: by steps of the replay, or by time.
 const (
 	promisesPerStep = 4
-	promisePause    = 20 * time.Microsecond
+	promisePause    = 50 * time.Microsecond
 )
 
 // paid tells whether the last tick's messages are paid for, by steps since then
