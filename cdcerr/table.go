@@ -53,6 +53,12 @@ var (
 		"GET /api/v2/openapi.json lists what there is", Terminal}
 	RequestTooLarge = &Code{"CDC:ErrAPIRequestTooLarge", "the request's body is larger than any that makes sense",
 		"send one changefeed's configuration at a time", Terminal}
+	ChangefeedStuck = &Code{"CDC:ErrChangefeedUnretryable", "the changefeed has not gone on for changefeed-error-stuck-duration",
+		"mend what the error names, then resume the changefeed", Terminal}
+	StartTSBeforeGC = &Code{"CDC:ErrStartTsBeforeGC", "garbage collection has passed the timestamp to start from",
+		"start from a timestamp above the GC safepoint, after copying the data anew", Terminal}
+	GCTTLExceeded = &Code{"CDC:ErrGCTTLExceeded", "the changefeed has held the upstream's garbage collection back for longer than gc-ttl",
+		"create the changefeed anew from a newer start-ts after copying the data anew; a longer gc-ttl gives more time", Terminal}
 	UpdateRefused = &Code{"CDC:ErrChangefeedUpdateRefused", "the changefeed is not in a state in which this can be done to it",
 		"read the named state: a changefeed is updated while it is stopped or failed, and resumed from stopped, failed or finished", Terminal}
 	TargetTSInvalid = &Code{"CDC:ErrTargetTsBeforeStartTs", "the target-ts is not above the start-ts",
@@ -177,7 +183,7 @@ func All() []*Code {
 		ConfigInvalid, ChangefeedIDInvalid, NamespaceInvalid, SinkURIInvalid,
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
 		CaptureNotFound, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
-		UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
+		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
 		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, SessionLost, ChangefeedExists, ChangefeedNotFound,

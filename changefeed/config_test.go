@@ -253,12 +253,17 @@ func TestJSONOverAnother(t *testing.T) {
 			t.Errorf("%q changed something: %v", nothing, err)
 		}
 	}
+	plain, err := ParseJSON([]byte(`{"sink":{"file_index_digit":8,"advance_timeout_in_sec":9,"dispatchers":[{"matcher":["a.b"],"target_schema":"x","target_table":"y"}]}}`), Default())
+	if d := plain.Sink.Dispatchers; err != nil || plain.Sink.FileIndexDigit != 8 || plain.Sink.AdvanceTimeoutInSec != 9 || len(d) != 1 || d[0].TargetSchema != "x" || d[0].TargetTable != "y" {
+		t.Errorf("the plain names: %+v, %v", plain.Sink, err)
+	}
 	for text, says := range map[string]string{
 		`{"filter":{"rule":[]}}`:       `unknown key "filter.rule", did you mean "filter.rules"?`,
 		`{"memory-quota":1}`:           `did you mean "memory_quota"?`,
 		`{"sync_point_interval":true}`: "is no duration",
 		`[]`:                           "not an object",
-		`{`:                            "not JSON",
+		`{} {}`:                        "something follows it",
+		`{`:                            "the changefeed's configuration: unexpected EOF",
 	} {
 		if _, err := ParseJSON([]byte(text), base); !cdcerr.ConfigInvalid.Is(err) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", text, err, says)
@@ -326,6 +331,13 @@ func TestNoPrintShowsASecret(t *testing.T) {
 // Who reads a configuration and sends it back has not changed its secrets.
 func TestMaskedSecretsComeBack(t *testing.T) {
 	c, _ := secrets(t)
+	sent, err := c.Reveal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := ParseJSON(sent, Default()); err != nil || !reflect.DeepEqual(same, c) {
+		t.Errorf("a file that is sent on: %v", err)
+	}
 	shown, err := c.JSON()
 	if err != nil {
 		t.Fatal(err)

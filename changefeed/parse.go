@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"reflect"
 
 	"github.com/pelletier/go-toml/v2"
@@ -31,13 +32,16 @@ func ParseJSON(text []byte, over Config) (Config, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return over, nil
 	}
-	// Once for the errors, which name the place in what was sent.
-	if err := strict.JSON(text, &Config{}); err != nil {
-		return Config{}, cdcerr.ConfigInvalid.Wrap(err, "the changefeed's configuration")
-	}
 	given, err := decode(text)
 	if err != nil {
 		return Config{}, err
+	}
+	if text, err = json.Marshal(tiCDCNames(given)); err != nil {
+		return Config{}, cdcerr.Bug("%v", err)
+	}
+	// Once for the errors, which name the place in what was sent.
+	if err := strict.JSON(text, &Config{}); err != nil {
+		return Config{}, cdcerr.ConfigInvalid.Wrap(err, "the changefeed's configuration")
 	}
 	base, err := inClear(over)
 	if err != nil {
@@ -56,6 +60,33 @@ func ParseJSON(text []byte, over Config) (Config, error) {
 	}
 	c.fill()
 	return c, nil
+}
+
+// plainNames are keys by the rule "_ for -" that TiCDC's API calls otherwise.
+var plainNames = map[string]string{
+	"file_index_digit": "file_index_width", "advance_timeout_in_sec": "advance_timeout",
+	"target_schema": "target-schema", "target_table": "target-table",
+}
+
+// tiCDCNames takes both names of such a key.
+func tiCDCNames(t any) any {
+	switch t := t.(type) {
+	case map[string]any:
+		for plain, name := range plainNames {
+			if v, ok := t[plain]; ok {
+				delete(t, plain)
+				t[name] = v
+			}
+		}
+		for _, v := range t {
+			tiCDCNames(v)
+		}
+	case []any:
+		for _, v := range t {
+			tiCDCNames(v)
+		}
+	}
+	return t
 }
 
 // overlay puts given over base; initial is what null gives back.
@@ -98,6 +129,9 @@ func decode(text []byte) (any, error) {
 	var out any
 	if err := d.Decode(&out); err != nil {
 		return nil, cdcerr.ConfigInvalid.Wrap(err, "the changefeed's configuration")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, cdcerr.ConfigInvalid.New("the changefeed's configuration: something follows it at byte %d", d.InputOffset())
 	}
 	return out, nil
 }
@@ -162,11 +196,25 @@ func (c *Config) TOML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Reveal is the configuration as the API takes it, with its secrets in clear: for
+// a client that sends a file on. ParseJSON reads it.
+func (c *Config) Reveal() (json.RawMessage, error) {
+	t, err := inClear(*c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.Marshal(t)
+	if err != nil {
+		return nil, cdcerr.Bug("a configuration is no JSON: %v", err)
+	}
+	return out, nil
+}
+
 // JSON is the configuration as the API shows it, with its secrets masked.
 func (c *Config) JSON() (json.RawMessage, error) {
 	out, err := json.Marshal(c)
 	if err != nil {
-		return nil, cdcerr.Bug("a configuration is no JSON: %v", errors.Unwrap(err))
+		return nil, cdcerr.Bug("a configuration is no JSON: %v", err)
 	}
 	return out, nil
 }

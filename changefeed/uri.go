@@ -25,6 +25,9 @@ func kindOf(u URI) (string, *url.URL, error) {
 	if !ok {
 		return "", nil, cdcerr.SinkURIInvalid.New("no scheme: a sink URI begins with mysql://, tidb:// or blackhole://")
 	}
+	if strings.Contains(u.Reveal(), masked) {
+		return "", nil, cdcerr.SinkURIInvalid.New("%q in the sink URI stands for a secret that is not known: write the secret itself", masked)
+	}
 	kind, known := schemes[strings.ToLower(scheme)]
 	if !known {
 		if wrong(strings.ReplaceAll(scheme, "+", "-")) != "" {

@@ -10,6 +10,7 @@ import (
 )
 
 type rule struct {
+	text          string // as it was written
 	exclude       bool
 	schema, table pattern
 }
@@ -28,6 +29,7 @@ func (p *parser) rule() (r rule, ok bool, err error) {
 	if !utf8.ValidString(p.text) || strings.ContainsRune(p.text, 0) {
 		return r, false, p.fail("the rule is not plain UTF-8 text")
 	}
+	r.text = strings.TrimSpace(p.text)
 	p.skipSpace()
 	switch p.peek() {
 	case 0, '#':

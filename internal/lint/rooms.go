@@ -96,7 +96,7 @@ var doors = []Door{
 	{"go.etcd.io/etcd/server/v3", []string{"meta"}, "an etcd in the process, where metadata has to outlive PD and there is no other"},
 	{"golang.org/x/sys", []string{"meta"}, "the clock that runs on while a machine is suspended"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
-	{"github.com/pingcap/tidb/pkg/parser", []string{"filter/expr", "sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
+	{"github.com/pingcap/tidb/pkg/parser", []string{"filter", "filter/expr", "sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"server", "sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
 	{"github.com/go-mysql-org/go-mysql", []string{"internal/binlog"}, "reading a MariaDB binary log in tests"},
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},

@@ -1,0 +1,113 @@
+package changefeed
+
+import (
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Pause ends the run until Resume. Pausing twice is no error.
+func (l *Life) Pause() error {
+	switch l.status.State {
+	case Stopped:
+		return nil
+	case Normal, Warning, Pending:
+		l.info.Trouble = nil
+		l.kept.info = false
+		l.stop()
+		l.enter(Stopped, "paused")
+		return nil
+	}
+	return l.refused("paused")
+}
+
+func (l *Life) refused(what string) error {
+	return cdcerr.UpdateRefused.New("changefeed %s is %s and cannot be %s", l.info.ID(), l.status.State, what)
+}
+
+// Resumption says from where to go on.
+type Resumption struct {
+	Overwrite tso.TS // 0: from the checkpoint
+	Present   tso.TS // PD's
+	Safepoint tso.TS // below what GC may collect; 0 is not known
+}
+
+// Resume lets a changefeed go on that stands. Its errors are over. A checkpoint
+// that an operator gives begins a new epoch (P3), and may lie on either side.
+func (l *Life) Resume(now time.Time, r Resumption) error {
+	switch l.status.State {
+	case Failed, Stopped, Finished:
+	default:
+		return l.refused("resumed")
+	}
+	from := l.status.CheckpointTS
+	if r.Overwrite != 0 {
+		from = r.Overwrite
+	}
+	switch {
+	case r.Overwrite > r.Present:
+		return cdcerr.CheckpointInvalid.New("overwrite-checkpoint-ts %d (%s) is in the future: the upstream's present is %d (%s)", r.Overwrite, r.Overwrite.Time(), r.Present, r.Present.Time())
+	case l.info.TargetTS != 0 && from >= l.info.TargetTS:
+		return cdcerr.TargetTSInvalid.New("changefeed %s: the checkpoint %d to go on from has reached the target-ts %d", l.info.ID(), from, l.info.TargetTS)
+	case from.Prev() < r.Safepoint && r.Overwrite != 0:
+		return cdcerr.StartTSBeforeGC.New("overwrite-checkpoint-ts %d (%s), GC safepoint %d (%s)", from, from.Time(), r.Safepoint, r.Safepoint.Time())
+	case from.Prev() < r.Safepoint:
+		return cdcerr.SnapshotLostByGC.New("checkpoint-ts %d (%s), GC safepoint %d (%s)", from, from.Time(), r.Safepoint, r.Safepoint.Time())
+	}
+	if r.Overwrite != 0 {
+		l.status.Epoch++
+		l.kept.status = false
+		l.move(tso.StageCheckpoint, &l.status.CheckpointTS, from, "set by an operator")
+		l.move(tso.StageGlobal, &l.status.ResolvedTS, from, "set by an operator")
+	}
+	l.info.Error, l.info.Warning, l.info.Trouble = nil, nil, nil
+	l.kept.info, l.movedAt = false, now
+	l.run++ // what the last run still has to say does not count in the new epoch
+	l.enter(Normal, "resumed")
+	return nil
+}
+
+// Change is what to change; nil leaves it.
+type Change struct {
+	TargetTS *tso.TS
+	SinkURI  *URI
+	Config   *Config
+	Limits   Limits
+}
+
+// Update changes a changefeed that stands. The notes are for whoever asked. A sink
+// URI that comes back masked is the old one.
+func (l *Life) Update(c Change) (notes []string, err error) {
+	if l.status.State != Stopped && l.status.State != Failed {
+		return nil, l.refused("updated")
+	}
+	next := l.info
+	if c.TargetTS != nil {
+		next.TargetTS = *c.TargetTS
+	}
+	if c.SinkURI != nil && c.SinkURI.Reveal() != l.info.SinkURI.String() {
+		next.SinkURI = *c.SinkURI
+	}
+	if c.Config != nil {
+		next.Config = *c.Config
+	}
+	if next.TargetTS != 0 && next.TargetTS <= max(next.StartTS, l.status.CheckpointTS) {
+		return nil, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d, checkpoint-ts %d", next.TargetTS, next.StartTS, l.status.CheckpointTS)
+	}
+	if err := next.Config.Validate(c.Limits); err != nil {
+		return nil, err
+	}
+	if notes, err = next.Config.Check(next.SinkURI); err != nil {
+		return nil, err
+	}
+	l.info = next
+	l.kept.info = false
+	return notes, nil
+}
+
+// Remove ends the changefeed for good.
+func (l *Life) Remove() {
+	l.stop()
+	l.enter(Removed, "removed")
+}

@@ -1,0 +1,155 @@
+package changefeed
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+)
+
+// Verdict is what becomes of a table.
+type Verdict string
+
+// The verdicts.
+const (
+	Replicated Verdict = "replicated"
+	Ineligible Verdict = "ineligible" // the rules take it, and no key names its rows
+	LeftOut    Verdict = "left out"   // the rules do not take it
+	NoRows     Verdict = "no rows"    // a view: its DDLs are replicated
+	Invalid    Verdict = "invalid"    // an event filter's expression does not fit it
+)
+
+// Fate is what becomes of one table, and why.
+type Fate struct {
+	Schema  string  `json:"database_name"`
+	Table   string  `json:"table_name"`
+	ID      int64   `json:"table_id,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why"`
+	// Key are the columns that name its rows, where it is replicated by a key.
+	Key []string `json:"key,omitempty"`
+	// EventFilters are those that are about it, by their place in the configuration.
+	EventFilters []int `json:"event_filters,omitempty"`
+}
+
+// Plan is what a configuration means for the tables that there are.
+type Plan struct {
+	Tables []Fate   `json:"tables"` // by name
+	Notes  []string `json:"notes,omitempty"`
+}
+
+// Of are the tables with a verdict.
+func (p *Plan) Of(v Verdict) []Fate {
+	var out []Fate
+	for _, f := range p.Tables {
+		if f.Verdict == v {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// NewPlan judges tables, without a changefeed. The zone is the server's.
+func NewPlan(c *Config, zone *time.Location, tables []*event.Table) (*Plan, error) {
+	rules, err := filter.New(c.FilterConfig(zone))
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	for _, t := range tables {
+		if filter.IsSystem(t.Schema) {
+			continue
+		}
+		p.Tables = append(p.Tables, judge(c, rules, t))
+	}
+	slices.SortFunc(p.Tables, func(a, b Fate) int {
+		return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Table, b.Table), cmp.Compare(a.ID, b.ID))
+	})
+	if len(p.Of(Replicated)) == 0 {
+		p.Notes = append(p.Notes, "no table that there is now would be replicated")
+	}
+	return p, nil
+}
+
+func judge(c *Config, rules *filter.Filter, t *event.Table) Fate {
+	f := Fate{Schema: t.Schema, Table: t.Name, ID: t.ID, Verdict: Replicated, Why: rules.Why(t.Schema, t.Name)}
+	scope := filter.Scope{Rules: rules, ForceReplicate: c.ForceReplicate}
+	switch scope.Table(t) {
+	case filter.OutOfRule:
+		f.Verdict = LeftOut
+		return f
+	case filter.Keyless:
+		f.Verdict, f.Why = Ineligible, filter.WhyKeyless(t)
+		return f
+	case filter.Wanted:
+	}
+	f.EventFilters = rules.EventFilters(t.Schema, t.Name)
+	if t.Kind != event.BaseTable {
+		f.Verdict = NoRows
+		return f
+	}
+	if _, err := rules.Rows(t); err != nil {
+		f.Verdict, f.Why = Invalid, err.Error()
+		return f
+	}
+	for _, i := range t.Key {
+		f.Key = append(f.Key, t.Columns[i].Name)
+	}
+	if len(t.Key) == 0 {
+		f.Why += "; it has no usable key, and force-replicate takes it: a restart may double its rows"
+	}
+	return f
+}
+
+// Question is what a person asks of a filter: a table by its name, and where it is
+// known as it is; and perhaps a statement on it.
+type Question struct {
+	Schema, Table string
+	Known         *event.Table
+	Statement     string
+}
+
+// Answer is what a filter says of it.
+type Answer struct {
+	Fate
+	// Statement says, where one was asked about, whether it would be sent.
+	Sent         bool   `json:"sent"`
+	StatementWhy string `json:"statement_why,omitempty"`
+}
+
+// CheckTable answers for one table or statement, without an upstream.
+func CheckTable(c *Config, zone *time.Location, q Question) (*Answer, error) {
+	rules, err := filter.New(c.FilterConfig(zone))
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{}
+	if q.Known != nil {
+		a.Fate = judge(c, rules, q.Known)
+	} else {
+		a.Fate = Fate{Schema: q.Schema, Table: q.Table, Verdict: LeftOut, Why: rules.Why(q.Schema, q.Table)}
+		if rules.Table(q.Schema, q.Table) {
+			a.Verdict, a.EventFilters = Replicated, rules.EventFilters(q.Schema, q.Table)
+		}
+	}
+	if q.Statement == "" {
+		return a, nil
+	}
+	action, err := filter.ActionOf(q.Statement)
+	if err != nil {
+		return nil, err
+	}
+	if a.Verdict == LeftOut || a.Verdict == Ineligible {
+		a.StatementWhy = "its table is not replicated"
+		return a, nil
+	}
+	if i := rules.Ignores(action, a.Schema, a.Table, q.Statement); i >= 0 {
+		a.StatementWhy = fmt.Sprintf("filter.event-filters[%d] ignores it, as %s", i, action)
+		return a, nil
+	}
+	a.Sent, a.StatementWhy = true, fmt.Sprintf("no event filter ignores it, as %s", action)
+	return a, nil
+}
