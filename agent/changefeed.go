@@ -39,7 +39,8 @@ type Config struct {
 	SyncPoints time.Duration
 
 	// GCService is the name in which PD keeps what the changefeed has still to read;
-	// GCTTL for how long after this process has died.
+	// GCTTL for how long after this process has died. Without a name it is the
+	// caller's to hold.
 	GCService string
 	GCTTL     time.Duration
 
@@ -88,8 +89,6 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Name == "":
 		return cdcerr.InvalidArgument.New("Name: missing")
-	case c.GCService == "":
-		return cdcerr.InvalidArgument.New("GCService: missing")
 	case c.SaveEvery < 0:
 		return cdcerr.InvalidArgument.New("SaveEvery %v: must be positive", c.SaveEvery)
 	case c.StartTS == 0 && c.Checkpoint != 0:
@@ -117,6 +116,7 @@ type Changefeed struct {
 	at       tso.TS // the checkpoint that it goes on from
 
 	pipeline atomic.Pointer[pipeline.Pipeline] // nil before Run
+	written  atomic.Uint64                     // commit-ts of the last rows that the sink took
 	due      atomic.Uint64                     // downstream up to here
 	saved    atomic.Uint64                     // and persisted up to here
 	moved    chan struct{}                     // one signal: more than one advance is still one reason to look
@@ -149,8 +149,10 @@ func (c *Capture) Load(ctx context.Context, cfg Config) (*Changefeed, error) {
 	f.due.Store(uint64(f.at))
 	f.saved.Store(uint64(f.at))
 	// The hold comes before the first read (P7).
-	if _, err := c.Client.HoldGC(ctx, cfg.GCService, cfg.GCTTL, f.at); err != nil {
-		return nil, err
+	if cfg.GCService != "" {
+		if _, err := c.Client.HoldGC(ctx, cfg.GCService, cfg.GCTTL, f.at); err != nil {
+			return nil, err
+		}
 	}
 	f.Feed = schemafeed.New(schemafeed.Config{StartTS: f.at.Next(), Record: func(m []tso.Move) { f.recorder.Record(m...) }}, c.Client)
 	if err := f.Feed.Load(ctx); err != nil {
@@ -195,7 +197,9 @@ func (f *Changefeed) Run(ctx context.Context, to sink.Sink) error {
 	f.pipeline.Store(p)
 	g, serving := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.Feed.Run(serving) })
-	g.Go(func() error { return f.hold(serving) })
+	if f.cfg.GCService != "" {
+		g.Go(func() error { return f.hold(serving) })
+	}
 	g.Go(func() error { return f.save(serving) })
 	g.Go(func() error {
 		if err := p.Run(serving); err != nil {
@@ -225,6 +229,9 @@ func (f *Changefeed) Progress() pipeline.Progress {
 
 // History is the last moves of the changefeed's timestamps, oldest first.
 func (f *Changefeed) History() []tso.Move { return f.recorder.Moves() }
+
+// Written is the commit-ts of the last rows that the sink took, 0 for none.
+func (f *Changefeed) Written() tso.TS { return tso.TS(f.written.Load()) }
 
 // Persisted is the last checkpoint that was persisted.
 func (f *Changefeed) Persisted() tso.TS { return tso.TS(f.saved.Load()) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -13,6 +14,15 @@ import (
 type noting struct {
 	sink.Sink
 	of *Changefeed
+}
+
+// Write implements sink.Sink.
+func (n noting) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+	if err := n.Sink.Write(ctx, g, txns); err != nil || len(txns) == 0 {
+		return err
+	}
+	n.of.written.Store(uint64(txns[len(txns)-1].CommitTS))
+	return nil
 }
 
 // Checkpoint implements sink.Sink.

@@ -43,6 +43,8 @@ var (
 		"look at what the error names", Retry}
 	CaptureNotFound = &Code{"CDC:ErrCaptureNotExist", "there is no capture of this id",
 		"list the captures; a server that was started again has a new id", Terminal}
+	SchedulerRequest = &Code{"CDC:ErrSchedulerRequestFailed", "tables cannot be moved as asked for",
+		"do what the error names first, such as starting another capture", Terminal}
 	Unauthorized = &Code{"CDC:ErrUnauthorized", "the user may not do this, or the password is wrong",
 		"give a TiDB user that security.client-allowed-user names, and its password", Terminal}
 	CredentialMissing = &Code{"CDC:ErrCredentialNotFound", "the server asks for a user, and none was given",
@@ -105,8 +107,6 @@ var (
 		"use the version of Sluice that wrote it, or a newer one", Terminal}
 	NotOwner = &Code{"CDC:ErrNotOwner", "a capture that is not the owner tried what only the owner may",
 		"none: the owner does it", Retry}
-	EpochChanged = &Code{"CDC:ErrChangefeedEpochChanged", "an operator has set the changefeed's checkpoint while it ran",
-		"none: the changefeed begins anew from there", Retry}
 	SessionLost = &Code{"CDC:ErrEtcdSessionDone", "a capture could not renew its session in time",
 		"none: the capture begins anew; if it goes on, check the network to etcd and the load of this machine", CaptureFatal}
 	ChangefeedExists = &Code{"CDC:ErrChangeFeedAlreadyExists", "there is a changefeed of this name",
@@ -184,11 +184,11 @@ func All() []*Code {
 		InvalidArgument, FilterRuleInvalid, FilterExpression, FilterColumn, IgnoreEventInvalid,
 		ConfigInvalid, ChangefeedIDInvalid, NamespaceInvalid, SinkURIInvalid,
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
-		CaptureNotFound, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
+		CaptureNotFound, SchedulerRequest, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
-		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, EpochChanged, SessionLost, ChangefeedExists, ChangefeedNotFound,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, SessionLost, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,

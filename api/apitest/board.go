@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -103,21 +102,6 @@ func (b *Board) List(context.Context) ([]api.Feed, error) {
 	return slices.Clone(b.feeds), nil
 }
 
-// check is a configuration as it is shown, if it can be one with this sink.
-func check(text json.RawMessage, over changefeed.Config, uri string) (json.RawMessage, error) {
-	config, err := changefeed.ParseJSON(text, over)
-	if err == nil {
-		err = config.Validate(changefeed.Limits{})
-	}
-	if err == nil {
-		_, err = config.Check(changefeed.URI(uri))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return config.JSON()
-}
-
 func (b *Board) at(id api.FeedID) (int, error) {
 	for i, f := range b.feeds {
 		if f.ID == id {
@@ -148,14 +132,10 @@ func (b *Board) Create(_ context.Context, c api.Creation) (api.Feed, error) {
 	if _, err := b.at(c.ID); err == nil {
 		return api.Feed{}, cdcerr.ChangefeedExists.New("changefeed %s", c.ID.Name)
 	}
-	config, err := check(c.Config, changefeed.Default(), c.SinkURI)
-	if err != nil {
-		return api.Feed{}, err
-	}
 	if c.TargetTS != 0 && c.TargetTS <= c.StartTS {
 		return api.Feed{}, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d", c.TargetTS, c.StartTS)
 	}
-	f := api.Feed{ID: c.ID, SinkURI: changefeed.URI(c.SinkURI).String(), StartTS: c.StartTS, TargetTS: c.TargetTS, Config: config, State: "normal", Created: Present.Time(),
+	f := api.Feed{ID: c.ID, SinkURI: c.SinkURI, StartTS: c.StartTS, TargetTS: c.TargetTS, Config: c.Config, State: "normal", Created: Present.Time(),
 		Checkpoint: c.StartTS, Resolved: c.StartTS}
 	b.feeds = append(b.feeds, f)
 	return f, nil
@@ -177,14 +157,10 @@ func (b *Board) Update(_ context.Context, id api.FeedID, c api.Change) (api.Feed
 		f.TargetTS = *c.TargetTS
 	}
 	if c.SinkURI != nil {
-		f.SinkURI = changefeed.URI(*c.SinkURI).String()
+		f.SinkURI = *c.SinkURI
 	}
 	if len(c.Config) > 0 {
-		config, err := check(c.Config, changefeed.Default(), "blackhole:///")
-		if err != nil {
-			return api.Feed{}, err
-		}
-		f.Config = config
+		f.Config = c.Config
 	}
 	return *f, nil
 }
@@ -239,8 +215,8 @@ func (b *Board) Verify(_ context.Context, c api.Creation) (api.Tables, error) {
 	if b.Refuse != nil {
 		return api.Tables{}, b.Refuse
 	}
-	if _, err := check(c.Config, changefeed.Default(), c.SinkURI); err != nil {
-		return api.Tables{}, err
+	if c.SinkURI == "" {
+		return api.Tables{}, cdcerr.SinkURIInvalid.New("sink_uri: is missing")
 	}
 	good, bad := api.Table{Schema: "a", Table: "t", ID: 104}, api.Table{Schema: "a", Table: "keyless", ID: 106, Reason: "no primary key and no usable unique key"}
 	if b.Keyed {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/sink"
@@ -22,6 +23,11 @@ import (
 type Config struct {
 	// Snapshot reads rows that no event carries; nil: DDLs that need them are refused.
 	Snapshot mysql.Snapshot
+	// Cluster and Changefeed are what the control tables downstream call the writer,
+	// SyncPointRetention how long they keep sync points; zero values stand for the
+	// sink's own.
+	Cluster, Changefeed string
+	SyncPointRetention  time.Duration
 	// Log gets what an operator may want to know; nil keeps it quiet.
 	Log *slog.Logger
 }
@@ -42,6 +48,12 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 		c, err := mysql.ParseURI(uri)
 		if err != nil {
 			return nil, err
+		}
+		if cfg.Changefeed != "" {
+			c.Cluster, c.Changefeed = cfg.Cluster, cfg.Changefeed
+		}
+		if cfg.SyncPointRetention != 0 {
+			c.SyncPointRetention = cfg.SyncPointRetention
 		}
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)
 	}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/coordinator"
+	"github.com/sluice-cdc/sluice/server"
+)
+
+// plane makes the control plane of a session of a server.
+func plane(version string) func(context.Context, server.Given) (server.Plane, error) {
+	return func(_ context.Context, g server.Given) (server.Plane, error) {
+		zone, err := g.Config.Location()
+		if err != nil {
+			return nil, err
+		}
+		limits, err := limits(g.Config)
+		if err != nil {
+			return nil, err
+		}
+		return coordinator.New(coordinator.Config{
+			Self: g.Self, ClusterID: g.Config.ClusterID, Version: version, Capture: g.Capture, Store: g.Store, Session: g.Session,
+			GCService: server.GCService(g.Config.ClusterID, g.Capture.Client.ClusterID()), GCTTL: time.Duration(g.Config.GCTTL) * time.Second,
+			Zone: zone, Limits: limits, Log: g.Log,
+		}), nil
+	}
+}
+
+// intervalMin is the key of [debug] that lets sync points come closer to each other
+// than an operator should have them.
+const intervalMin = "sync-point-interval-min"
+
+func limits(c server.Config) (changefeed.Limits, error) {
+	var l changefeed.Limits
+	v, given := c.Debug[intervalMin]
+	if !given {
+		return l, nil
+	}
+	text, _ := v.(string)
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Millisecond {
+		return l, cdcerr.ServerConfigInvalid.New("debug.%s = %v: want a duration such as \"1s\", at least a millisecond", intervalMin, v)
+	}
+	l.SyncPointIntervalMin = d
+	return l, nil
+}

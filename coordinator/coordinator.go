@@ -1,0 +1,155 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/meta"
+)
+
+// Config is what the control plane of one session works with. All of it outlives
+// Run. Zero sizes and a nil Now stand for Default's.
+type Config struct {
+	Self      capture.Info
+	ClusterID string
+	Version   string
+	Capture   *agent.Capture
+	Store     *meta.Store
+	Session   *meta.Session
+	// GCService is the name in which the upstream keeps what the changefeeds have
+	// still to read, GCTTL for how long for one that stands still.
+	GCService string
+	GCTTL     time.Duration
+	// Zone is where expressions of filters read TIMESTAMP columns.
+	Zone   *time.Location
+	Limits changefeed.Limits
+	// SaveEvery bounds how often a changefeed's checkpoint is persisted.
+	SaveEvery time.Duration
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Default is a Config without what only its caller has.
+func Default() Config {
+	return Config{
+		GCTTL: 24 * time.Hour,
+		Zone:  time.UTC,
+		// What is written again after a crash is at most this much.
+		SaveEvery: 500 * time.Millisecond,
+		Log:       slog.New(slog.DiscardHandler),
+		Now:       time.Now,
+	}
+}
+
+// Coordinator is the control plane of one session of one capture.
+type Coordinator struct {
+	cfg Config
+
+	mu       sync.Mutex
+	reign    *reign           // nil while this capture is not the owner; guarded by mu
+	liveness capture.Liveness // guarded by mu
+}
+
+var _ api.Node = (*Coordinator)(nil)
+
+// New makes one that does nothing before Run.
+func New(cfg Config) *Coordinator {
+	d := Default()
+	if cfg.GCTTL == 0 {
+		cfg.GCTTL = d.GCTTL
+	}
+	if cfg.SaveEvery == 0 {
+		cfg.SaveEvery = d.SaveEvery
+	}
+	if cfg.Zone == nil {
+		cfg.Zone = d.Zone
+	}
+	if cfg.Log == nil {
+		cfg.Log = d.Log
+	}
+	if cfg.Now == nil {
+		cfg.Now = d.Now
+	}
+	return &Coordinator{cfg: cfg}
+}
+
+// errLeft ends what runs because this capture was told to end.
+var errLeft = errors.New("told to end")
+
+// Run stands for election and, elected, runs the changefeeds, until leave is
+// closed; then it persists how far they are and lets the next one lead. When ctx
+// ends it returns at once.
+func (c *Coordinator) Run(ctx context.Context, leave <-chan struct{}) error {
+	g, ctx := errgroup.WithContext(ctx)
+	leaving, left := context.WithCancelCause(ctx)
+	g.Go(func() error {
+		select {
+		case <-leave:
+			c.mu.Lock()
+			c.liveness = capture.Stopping
+			c.mu.Unlock()
+			left(errLeft)
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	g.Go(func() error {
+		defer left(nil)
+		for {
+			if err := c.lead(ctx, leaving); err != nil {
+				if errors.Is(context.Cause(leaving), errLeft) && ctx.Err() == nil {
+					return errLeft
+				}
+				return err
+			}
+		}
+	})
+	if err := g.Wait(); !errors.Is(err, errLeft) {
+		return err
+	}
+	return nil
+}
+
+// lead waits to be elected and is the owner until it resigns, which is nil, or
+// leaves, or fails.
+func (c *Coordinator) lead(ctx, leaving context.Context) error {
+	l, err := c.cfg.Session.Campaign(leaving)
+	if err != nil {
+		return err
+	}
+	c.cfg.Log.Info("elected", "owner-revision", l.Revision())
+	r := newReign(c, l)
+	err = r.run(ctx, leaving)
+	c.mu.Lock()
+	c.reign = nil
+	c.mu.Unlock()
+	if err != nil && !errors.Is(err, errLeft) {
+		return err
+	}
+	// Whoever leads next must find it free, even if we are being told to end.
+	if resigned := l.Resign(ctx); resigned != nil && !cdcerr.NotOwner.Is(resigned) {
+		return errors.Join(err, resigned)
+	}
+	c.cfg.Log.Info("no longer the owner", "owner-revision", l.Revision())
+	return err
+}
+
+// owner is the reign of this capture; cdcerr.OwnerNotFound while there is none.
+func (c *Coordinator) owner() (*reign, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reign == nil {
+		return nil, cdcerr.OwnerNotFound.New("capture %s is not the owner", c.cfg.Self.ID)
+	}
+	return c.reign, nil
+}

@@ -1,0 +1,188 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/sink/downstream"
+)
+
+// wanted is a changefeed that somebody wants, checked as far as can be.
+type wanted struct {
+	info   changefeed.Info
+	status changefeed.Status
+	notes  []string // keys that do nothing, and why
+	found  *agent.Changefeed
+	scope  filter.Scope
+}
+
+// want checks what an operator asks for. Nothing is written; what it takes of the
+// upstream's garbage collection is given back by release.
+func (r *reign) want(ctx context.Context, c api.Creation) (w *wanted, release func(), err error) {
+	id, err := changefeed.ParseID(c.ID.Keyspace, c.ID.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := changefeed.ParseJSON(c.Config, changefeed.Default())
+	if err != nil {
+		return nil, nil, err
+	}
+	present, err := r.cfg.Capture.Client.TS(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	w = &wanted{}
+	w.info, w.status, w.notes, err = changefeed.Create(changefeed.Creation{
+		ID: id, UpstreamID: r.cfg.Capture.Client.ClusterID(), SinkURI: changefeed.URI(c.SinkURI), StartTS: c.StartTS, TargetTS: c.TargetTS,
+		Config: cfg, Version: r.cfg.Version, Now: r.cfg.Now(), Present: present, Limits: r.cfg.Limits,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	service := r.cfg.GCService + "-creating-" + id.Namespace + "_" + id.Name
+	release = func() {
+		// The hold would end by itself: what keeps it from being released is no reason
+		// to take the changefeed for not made.
+		if _, err := r.cfg.Capture.Client.ReleaseGC(context.WithoutCancel(ctx), service); err != nil {
+			r.cfg.Log.Info("a hold on GC is left to its end", "service", service, "error", err)
+		}
+	}
+	if err := r.look(ctx, w, service); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return w, release, nil
+}
+
+// creatingTTL is how long a hold outlives an owner that dies while it makes a
+// changefeed.
+const creatingTTL = time.Hour
+
+// look reads the schema at the start-ts, finds out what would be replicated, and
+// whether the downstream can be written to.
+func (r *reign) look(ctx context.Context, w *wanted, service string) (err error) {
+	cfg := w.info.Config
+	w.found, err = r.cfg.Capture.Load(ctx, agent.Config{
+		Name: w.info.ID().String(), StartTS: w.info.StartTS, Filter: cfg.FilterConfig(r.cfg.Zone),
+		ForceReplicate: cfg.ForceReplicate, GCService: service, GCTTL: creatingTTL, Log: r.cfg.Log,
+	})
+	if cdcerr.SnapshotLostByGC.Is(err) {
+		return cdcerr.StartTSBeforeGC.Wrap(err, "start-ts %d (%s)", w.info.StartTS, w.info.StartTS.Time())
+	}
+	if err != nil {
+		return err
+	}
+	w.scope = filter.Scope{Rules: w.found.Filter, ForceReplicate: cfg.ForceReplicate}
+	if t := w.tables(); len(t.Ineligible) > 0 && !cfg.IgnoreIneligibleTable && !cfg.ForceReplicate {
+		return cdcerr.TableIneligible.New("%s; or set ignore-ineligible-table = true to leave out: %s", "these tables cannot be replicated", names(t.Ineligible))
+	}
+	return r.reach(ctx, &w.info)
+}
+
+// reach opens the downstream and lets it go again.
+func (r *reign) reach(ctx context.Context, info *changefeed.Info) error {
+	uri, _, err := info.Config.Handed(info.SinkURI)
+	if err != nil {
+		return err
+	}
+	s, err := downstream.Open(ctx, uri.Reveal(), downstream.Config{Log: r.cfg.Log})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// tables are those at the start-ts, by whether they would be replicated.
+func (w *wanted) tables() (out api.Tables) {
+	for _, t := range w.found.Tables {
+		if t.Kind != event.BaseTable {
+			continue
+		}
+		line := api.Table{Schema: t.Schema, Table: t.Name, ID: t.ID, IsPartition: len(t.Partitions) > 0}
+		switch w.scope.Table(t) {
+		case filter.Wanted:
+			out.Eligible = append(out.Eligible, line)
+		case filter.Keyless:
+			line.Reason = cdcerr.TableIneligible.Meaning
+			out.Ineligible = append(out.Ineligible, line)
+		case filter.OutOfRule:
+		}
+	}
+	return out
+}
+
+// namesMax is how many tables an error lists.
+const namesMax = 10
+
+func names(tables []api.Table) (out string) {
+	for i, t := range tables {
+		switch {
+		case i == namesMax:
+			return out + ", …"
+		case i > 0:
+			out += ", "
+		}
+		out += t.Schema + "." + t.Table
+	}
+	return out
+}
+
+// Verify implements api.Node.
+func (c *Coordinator) Verify(ctx context.Context, creation api.Creation) (api.Tables, error) {
+	r, err := c.owner()
+	if err != nil {
+		return api.Tables{}, err
+	}
+	w, release, err := r.want(ctx, creation)
+	if err != nil {
+		return api.Tables{}, err
+	}
+	defer release()
+	return w.tables(), nil
+}
+
+// Create implements api.Node. The hold on GC that the check took stays until the
+// cluster's own hold covers the changefeed.
+func (c *Coordinator) Create(ctx context.Context, creation api.Creation) (api.Feed, error) {
+	r, err := c.owner()
+	if err != nil {
+		return api.Feed{}, err
+	}
+	w, release, err := r.want(ctx, creation)
+	if err != nil {
+		return api.Feed{}, err
+	}
+	defer release()
+	text, err := w.info.Stored()
+	if err != nil {
+		return api.Feed{}, err
+	}
+	kept, err := r.cfg.Store.CreateChangefeed(ctx, r.fence.Fence, keyOf(w.info.ID()), text, statusOf(w.status))
+	if err != nil {
+		return api.Feed{}, err
+	}
+	f := r.begin(kept)
+	if f == nil {
+		return api.Feed{}, cdcerr.OwnerNotFound.New("capture %s is the owner no more: the changefeed stands, and the next one runs it", r.cfg.Self.ID)
+	}
+	for _, n := range w.notes {
+		f.log.Warn("part of the configuration does nothing", "note", n)
+	}
+	return f.describe(), r.holdNow(ctx)
+}
+
+func keyOf(id changefeed.ID) meta.ChangefeedID {
+	return meta.ChangefeedID{Namespace: id.Namespace, Name: id.Name}
+}
+
+// statusOf is a status as etcd keeps it.
+func statusOf(s changefeed.Status) meta.Status {
+	return meta.Status{CheckpointTS: s.CheckpointTS, ResolvedTS: s.ResolvedTS, Epoch: s.Epoch, State: string(s.State)}
+}

@@ -1,0 +1,296 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// tickEvery is how often a changefeed's life is asked what follows of the time
+// that went by: retries have whole seconds.
+const tickEvery = time.Second
+
+// feed is one changefeed of a reign: its life, what etcd keeps of it, and its run.
+type feed struct {
+	reign *reign
+	id    meta.ChangefeedID
+	log   *slog.Logger
+	wake  chan struct{} // one signal: more than one reason to look is still one
+	ended chan struct{} // closed when the loop has ended
+
+	writing sync.Mutex // held while etcd is written, so that writes are in order
+
+	mu     sync.Mutex
+	life   *changefeed.Life // nil: what etcd keeps cannot be read; guarded by mu
+	broken error            // why; guarded by mu
+	kept   *meta.Changefeed // as etcd has it; guarded by mu
+	ready  changefeed.Ready // what follows and is not done yet; guarded by mu
+	run    *run             // nil: none; guarded by mu
+	safe   tso.TS           // what GC has passed, where it was faster than we; guarded by mu
+}
+
+// runShift makes room for the runs of one owner between those of the next.
+const runShift = 20
+
+func newFeed(r *reign, kept *meta.Changefeed) *feed {
+	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), log: r.cfg.Log.With("changefeed", kept.ID.String())}
+	f.life, f.broken = lifeOf(r, kept)
+	if f.broken != nil {
+		f.log.Error("the changefeed cannot be run: what is kept of it cannot be read", "error", f.broken)
+	}
+	return f
+}
+
+func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {
+	if kept.Err != nil {
+		return nil, kept.Err
+	}
+	info, err := changefeed.ParseInfo(kept.Info)
+	if err != nil {
+		return nil, err
+	}
+	st := changefeed.Status{CheckpointTS: kept.Status.CheckpointTS, ResolvedTS: kept.Status.ResolvedTS, Epoch: kept.Status.Epoch, State: changefeed.State(kept.Status.State)}
+	runs := uint64(r.fence.Revision()) << runShift
+	return changefeed.New(*info, st, changefeed.Options{GCTTL: r.cfg.GCTTL, Seed: runs, Runs: runs}, r.cfg.Now())
+}
+
+// look has the loop look again.
+func (f *feed) look() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// loop leads the changefeed's life until the reign ends, or the changefeed was
+// removed. What the owner may not write ends the reign.
+func (f *feed) loop(ctx context.Context) error {
+	defer close(f.ended)
+	if f.life == nil {
+		return nil
+	}
+	timer := time.NewTicker(tickEvery)
+	defer timer.Stop()
+	defer f.endRun()
+	for {
+		gone, err := f.act(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case gone:
+			return nil
+		case cdcerr.MetaUnreachable.Is(err), cdcerr.MetaConflict.Is(err):
+			f.log.Warn("what became of the changefeed cannot be persisted; trying again", "error", err)
+		case err != nil:
+			return err
+		}
+		select {
+		case <-f.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// act does what follows: first what is to be kept, then the end of a run, then the
+// begin of one, as changefeed.Ready has it. What fails is done again, before
+// anything that follows later.
+func (f *feed) act(ctx context.Context) (gone bool, err error) {
+	if err := f.persist(ctx); err != nil {
+		return false, err
+	}
+	f.mu.Lock()
+	todo := f.ready
+	f.ready = changefeed.Ready{Info: todo.Info, Status: todo.Status, Remove: todo.Remove}
+	f.mu.Unlock()
+	if todo.Remove {
+		return f.remove(ctx)
+	}
+	if todo.Stop {
+		f.endRun()
+	}
+	if todo.Start != nil {
+		f.endRun()
+		f.beginRun(ctx, *todo.Start)
+	}
+	return false, nil
+}
+
+// persist keeps what the life has come to. Ends and begins of runs are left to the
+// loop, since a run calls this too.
+func (f *feed) persist(ctx context.Context) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.mu.Lock()
+	next := f.life.Tick(f.view())
+	f.ready = merge(f.ready, next)
+	info, status, remove := f.ready.Info, f.ready.Status, f.ready.Remove
+	f.mu.Unlock()
+	for _, t := range next.Trace {
+		f.log.Info("state of changefeed", "from", string(t.From), "to", string(t.To), "why", t.Why)
+	}
+	if next.Start != nil || next.Stop || remove {
+		f.look()
+	}
+	if remove {
+		return nil // the loop forgets all of it
+	}
+	if err := f.keep(ctx, info, status); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Only whoever holds writing puts anything there.
+	f.ready.Info, f.ready.Status = nil, nil
+	return nil
+}
+
+// view is what the life has to know of the time and of GC. Its caller holds mu.
+func (f *feed) view() changefeed.View {
+	v := changefeed.View{Now: f.reign.cfg.Now(), Safepoint: f.safe}
+	if v.Safepoint == 0 {
+		v.Safepoint, v.Blocking = 1, true // our hold stands: only its age counts
+	}
+	f.safe = 0
+	return v
+}
+
+// merge puts what follows later behind what is not done yet.
+func merge(a, b changefeed.Ready) changefeed.Ready {
+	if b.Info == nil {
+		b.Info = a.Info
+	}
+	if b.Status == nil {
+		b.Status = a.Status
+	}
+	b.Remove = b.Remove || a.Remove
+	b.Stop = b.Stop || a.Stop
+	if b.Start == nil && !b.Stop {
+		b.Start = a.Start
+	}
+	return b
+}
+
+// keep persists info and status, where there are any. Its caller holds writing.
+func (f *feed) keep(ctx context.Context, info *changefeed.Info, status *changefeed.Status) error {
+	if info == nil && status == nil {
+		return nil
+	}
+	f.mu.Lock()
+	was := f.kept
+	f.mu.Unlock()
+	st := was.Status
+	if status != nil {
+		st = statusOf(*status)
+	}
+	var text json.RawMessage
+	if info != nil {
+		var err error
+		if text, err = info.Stored(); err != nil {
+			return err
+		}
+	}
+	kept, err := f.write(ctx, was, text, st)
+	if cdcerr.MetaConflict.Is(err) || cdcerr.MetaUnreachable.Is(err) {
+		// Whether it took effect is not known: the next write is compared with what
+		// stands now, which only this owner may have written.
+		if again, readErr := f.reign.cfg.Store.Changefeed(ctx, f.id); readErr == nil && again.Err == nil {
+			f.mu.Lock()
+			f.kept = again
+			f.mu.Unlock()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.kept = kept
+	f.mu.Unlock()
+	return nil
+}
+
+func (f *feed) write(ctx context.Context, was *meta.Changefeed, text json.RawMessage, st meta.Status) (*meta.Changefeed, error) {
+	if text == nil {
+		return f.reign.cfg.Store.PutStatus(ctx, f.reign.fence.Fence, was, st)
+	}
+	return f.reign.cfg.Store.Put(ctx, f.reign.fence.Fence, was, text, st)
+}
+
+// remove forgets the changefeed.
+func (f *feed) remove(ctx context.Context) (gone bool, err error) {
+	f.endRun()
+	f.mu.Lock()
+	was := f.kept
+	f.mu.Unlock()
+	err = f.reign.cfg.Store.RemoveChangefeed(ctx, f.reign.fence.Fence, was)
+	if err != nil && !cdcerr.ChangefeedNotFound.Is(err) {
+		if again, readErr := f.reign.cfg.Store.Changefeed(ctx, f.id); readErr == nil {
+			f.mu.Lock()
+			f.kept = again
+			f.mu.Unlock()
+		} else if cdcerr.ChangefeedNotFound.Is(readErr) {
+			err = nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	f.reign.drop(f.id)
+	f.reign.renewGC()
+	return true, nil
+}
+
+// holds is what must not be collected upstream while the changefeed may go on.
+func (f *feed) holds() (tso.TS, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life == nil || f.safe != 0 {
+		return 0, false
+	}
+	return f.life.Hold()
+}
+
+// passed says that GC has passed what the changefeed holds.
+func (f *feed) passed(safepoint tso.TS) {
+	f.mu.Lock()
+	f.safe = safepoint
+	f.mu.Unlock()
+	f.look()
+}
+
+// report gives the life what a run says.
+func (f *feed) report(r changefeed.Report) {
+	f.mu.Lock()
+	f.life.Step(f.reign.cfg.Now(), r)
+	f.mu.Unlock()
+	f.look()
+}
+
+// tables are those that are replicated here now.
+func (f *feed) tables() []int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run == nil {
+		return nil
+	}
+	return f.run.tables()
+}
+
+// loaded is the changefeed that runs, nil where none does.
+func (f *feed) loaded() *agent.Changefeed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run == nil {
+		return nil
+	}
+	return f.run.loaded.Load()
+}

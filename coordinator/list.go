@@ -1,0 +1,235 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// List implements api.Node.
+func (c *Coordinator) List(context.Context) ([]api.Feed, error) {
+	r, err := c.owner()
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Feed
+	for _, f := range r.all() {
+		out = append(out, f.describe())
+	}
+	return out, nil
+}
+
+// Get implements api.Node.
+func (c *Coordinator) Get(_ context.Context, id api.FeedID) (api.Feed, error) {
+	f, err := c.find(id)
+	if err != nil {
+		return api.Feed{}, err
+	}
+	return f.describe(), nil
+}
+
+func (c *Coordinator) find(id api.FeedID) (*feed, error) {
+	r, err := c.owner()
+	if err != nil {
+		return nil, err
+	}
+	return r.get(meta.ChangefeedID{Namespace: id.Keyspace, Name: id.Name})
+}
+
+// describe is the changefeed as it stands, secrets masked.
+func (f *feed) describe() api.Feed {
+	self := f.reign.cfg.Self
+	out := api.Feed{ID: api.FeedID{Keyspace: f.id.Namespace, Name: f.id.Name}}
+	f.mu.Lock()
+	if f.life == nil {
+		defer f.mu.Unlock()
+		fault := changefeed.NewFault(f.broken, self.Address, f.reign.cfg.Now())
+		out.State, out.AdminJob, out.Error = string(changefeed.Failed), changefeed.Failed.AdminJob(), faultOf(fault)
+		out.Checkpoint, out.Resolved = f.kept.Status.CheckpointTS, f.kept.Status.ResolvedTS
+		return out
+	}
+	info, status, running := f.life.Info(), f.life.Status(), f.run != nil
+	f.mu.Unlock()
+
+	out.UpstreamID, out.SinkURI, out.Created, out.Creator = info.UpstreamID, info.SinkURI.String(), info.CreateTime, info.CreatorVersion
+	out.StartTS, out.TargetTS = info.StartTS, info.TargetTS
+	if text, err := json.Marshal(info.Config); err == nil { // secrets mask themselves
+		out.Config = text
+	}
+	out.State, out.AdminJob = string(status.State), status.State.AdminJob()
+	out.Error, out.Warning = faultOf(info.Error), faultOf(info.Warning)
+	out.Checkpoint, out.Resolved = status.CheckpointTS, status.ResolvedTS
+	out.SyncedCheckInterval = time.Duration(info.Config.SyncedStatus.SyncedCheckInterval) * time.Second
+	out.CheckpointInterval = time.Duration(info.Config.SyncedStatus.CheckpointInterval) * time.Second
+	if loaded := f.loaded(); loaded != nil {
+		p := loaded.Progress()
+		out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Checkpoint), max(out.Resolved, p.Resolved)
+		if at := loaded.Written(); at != 0 {
+			out.SyncedAt = at.Time()
+		}
+	}
+	if running {
+		out.Writer = self.Address
+		out.Tasks = []api.TaskStatus{{CaptureID: string(self.ID), TableIDs: f.tables()}}
+	}
+	return out
+}
+
+func faultOf(f *changefeed.Fault) *api.Fault {
+	if f == nil {
+		return nil
+	}
+	return &api.Fault{At: f.Time, Addr: f.Addr, Code: f.Code, Message: f.Message}
+}
+
+// Metadata implements api.Node.
+func (c *Coordinator) Metadata(ctx context.Context) ([]api.Pair, error) {
+	all, err := c.cfg.Store.Changefeeds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Pair
+	for _, kept := range all {
+		text := "cannot be read"
+		if info, err := changefeed.ParseInfo(kept.Info); err == nil {
+			if masked, err := json.Marshal(info); err == nil {
+				text = string(masked)
+			}
+		}
+		status, err := json.Marshal(kept.Status)
+		if err != nil {
+			return nil, cdcerr.Bug("the status of %s is no JSON: %v", kept.ID, err)
+		}
+		out = append(out,
+			api.Pair{Key: "changefeed/" + kept.ID.String() + "/info", Value: text},
+			api.Pair{Key: "changefeed/" + kept.ID.String() + "/status", Value: string(status)})
+	}
+	return out, nil
+}
+
+// command has an operator's order carried out on a life, and persisted. That it
+// cannot be persisted now is an error, and it will be as soon as it can.
+func (f *feed) command(ctx context.Context, order func(l *changefeed.Life) error) error {
+	f.mu.Lock()
+	if f.life == nil {
+		f.mu.Unlock()
+		return f.broken
+	}
+	err := order(f.life)
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer f.look()
+	return f.persist(ctx)
+}
+
+// Pause implements api.Node.
+func (c *Coordinator) Pause(ctx context.Context, id api.FeedID) error {
+	f, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	return f.command(ctx, func(l *changefeed.Life) error { return l.Pause() })
+}
+
+// Resume implements api.Node. What is to be read again is held before the life
+// goes on: then GC can no longer be faster.
+func (c *Coordinator) Resume(ctx context.Context, id api.FeedID, overwrite tso.TS) error {
+	f, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	present, err := c.cfg.Capture.Client.TS(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	from := overwrite
+	if from == 0 && f.life != nil {
+		from = f.life.Status().CheckpointTS
+	}
+	f.mu.Unlock()
+	service := c.cfg.GCService + "-resuming-" + id.Keyspace + "_" + id.Name
+	if from != 0 && from <= present {
+		if _, err := c.cfg.Capture.Client.HoldGC(ctx, service, creatingTTL, from.Prev()); err != nil {
+			if overwrite != 0 && cdcerr.SnapshotLostByGC.Is(err) {
+				return cdcerr.StartTSBeforeGC.Wrap(err, "overwrite-checkpoint-ts %d", overwrite)
+			}
+			return err
+		}
+		defer func() { _, _ = c.cfg.Capture.Client.ReleaseGC(context.WithoutCancel(ctx), service) }() // it ends by itself
+	}
+	if err := f.command(ctx, func(l *changefeed.Life) error {
+		return l.Resume(c.cfg.Now(), changefeed.Resumption{Overwrite: overwrite, Present: present})
+	}); err != nil {
+		return err
+	}
+	return f.reign.holdNow(ctx)
+}
+
+// Remove implements api.Node.
+func (c *Coordinator) Remove(ctx context.Context, id api.FeedID) error {
+	f, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	readable := f.life != nil
+	f.mu.Unlock()
+	if !readable {
+		_, err := f.remove(ctx)
+		return err
+	}
+	if err := f.command(ctx, func(l *changefeed.Life) error { l.Remove(); return nil }); err != nil {
+		return err
+	}
+	return f.gone(ctx)
+}
+
+// gone waits until the loop has forgotten the changefeed.
+func (f *feed) gone(ctx context.Context) error {
+	select {
+	case <-f.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Update implements api.Node.
+func (c *Coordinator) Update(ctx context.Context, id api.FeedID, ch api.Change) (api.Feed, error) {
+	f, err := c.find(id)
+	if err != nil {
+		return api.Feed{}, err
+	}
+	err = f.command(ctx, func(l *changefeed.Life) error {
+		change := changefeed.Change{TargetTS: ch.TargetTS, Limits: c.cfg.Limits}
+		if ch.SinkURI != nil {
+			uri := changefeed.URI(*ch.SinkURI)
+			change.SinkURI = &uri
+		}
+		if len(ch.Config) > 0 {
+			cfg, err := changefeed.ParseJSON(ch.Config, l.Info().Config)
+			if err != nil {
+				return err
+			}
+			change.Config = &cfg
+		}
+		notes, err := l.Update(change)
+		for _, n := range notes {
+			f.log.Warn("part of the configuration does nothing", "note", n)
+		}
+		return err
+	})
+	if err != nil {
+		return api.Feed{}, err
+	}
+	return f.describe(), nil
+}

@@ -1,0 +1,91 @@
+package coordinator
+
+import (
+	"context"
+
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// Self implements api.Node.
+func (c *Coordinator) Self() api.Self {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return api.Self{Info: c.cfg.Self, ClusterID: c.cfg.ClusterID, Owner: c.reign != nil, Liveness: c.liveness}
+}
+
+// Owner implements api.Node.
+func (c *Coordinator) Owner(ctx context.Context) (capture.Info, error) {
+	id, _, err := c.cfg.Store.Owner(ctx)
+	if err != nil {
+		return capture.Info{}, err
+	}
+	if id == "" {
+		return capture.Info{}, cdcerr.OwnerNotFound.New("nobody is elected yet")
+	}
+	all, err := c.cfg.Store.Captures(ctx)
+	if err != nil {
+		return capture.Info{}, err
+	}
+	for _, info := range all {
+		if info.ID == id {
+			return info, nil
+		}
+	}
+	return capture.Info{}, cdcerr.OwnerNotFound.New("capture %s leads, and is not a member any more: its session ends", id)
+}
+
+// Captures implements api.Node.
+func (c *Coordinator) Captures(ctx context.Context) ([]capture.Info, error) {
+	return c.cfg.Store.Captures(ctx)
+}
+
+// Health implements api.Node: whether metadata and upstream answer.
+func (c *Coordinator) Health(ctx context.Context) error {
+	if c.cfg.Session.Left() <= 0 {
+		return cdcerr.SessionLost.New("capture %s", c.cfg.Self.ID)
+	}
+	if _, _, err := c.cfg.Store.Owner(ctx); err != nil {
+		return err
+	}
+	_, err := c.cfg.Capture.Client.TS(ctx)
+	return err
+}
+
+// Resign implements api.Node.
+func (c *Coordinator) Resign(context.Context) error {
+	r, err := c.owner()
+	if err != nil {
+		return err
+	}
+	r.resign()
+	return nil
+}
+
+// Drain implements api.Node. A changefeed is run by the owner as a whole: there
+// is nothing to take away from the others, and the owner's own go with it.
+func (c *Coordinator) Drain(ctx context.Context, id capture.ID) (int, error) {
+	r, err := c.owner()
+	if err != nil {
+		return 0, err
+	}
+	all, err := c.Captures(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, info := range all {
+		switch {
+		case info.ID != id:
+		case id != c.cfg.Self.ID:
+			return 0, nil
+		case len(all) == 1:
+			return 0, cdcerr.SchedulerRequest.New("capture %s is the only one: nobody could take its tables over", id)
+		default:
+			n := r.tables()
+			r.resign()
+			return n, nil
+		}
+	}
+	return 0, cdcerr.CaptureNotFound.New("%s", id)
+}

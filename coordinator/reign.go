@@ -1,0 +1,140 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/meta"
+)
+
+// reign is the time as owner of one leadership.
+type reign struct {
+	*Coordinator
+	fence *meta.Leadership
+	stop  context.CancelCauseFunc // set before run shows itself to the API
+
+	group *errgroup.Group
+	come  chan *feed    // those that are made while it goes on; unbuffered, so that none is lost
+	over  chan struct{} // closed when none is taken any more
+
+	gc gcHold
+
+	mu    sync.Mutex
+	feeds map[meta.ChangefeedID]*feed // guarded by mu
+}
+
+// errResigned ends a reign whose owner gave it up.
+var errResigned = errors.New("the owner resigned")
+
+func newReign(c *Coordinator, l *meta.Leadership) *reign {
+	return &reign{
+		Coordinator: c, fence: l, come: make(chan *feed), over: make(chan struct{}),
+		feeds: map[meta.ChangefeedID]*feed{}, gc: gcHold{now: make(chan struct{}, 1)},
+	}
+}
+
+// run owns the cluster until it resigns, which is nil, leaves, which is errLeft, or
+// may not go on.
+func (r *reign) run(ctx, leaving context.Context) error {
+	all, err := r.cfg.Store.Changefeeds(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, r.stop = context.WithCancelCause(ctx)
+	defer r.stop(nil)
+	defer context.AfterFunc(leaving, func() { r.stop(context.Cause(leaving)) })()
+	r.group, ctx = errgroup.WithContext(ctx)
+	for _, kept := range all {
+		r.start(ctx, newFeed(r, kept))
+	}
+	r.group.Go(func() error { return r.holdGC(ctx) })
+	r.group.Go(func() error {
+		defer close(r.over)
+		for {
+			select {
+			case f := <-r.come:
+				r.start(ctx, f)
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+	r.Coordinator.mu.Lock()
+	r.Coordinator.reign = r
+	r.Coordinator.mu.Unlock()
+	switch err := r.group.Wait(); {
+	case errors.Is(err, errResigned):
+		return nil
+	default:
+		return err
+	}
+}
+
+// start runs one changefeed's loop.
+func (r *reign) start(ctx context.Context, f *feed) {
+	r.know(f)
+	r.group.Go(func() error { return f.loop(ctx) })
+}
+
+// begin is start for a changefeed that was just made; nil: the reign is over.
+func (r *reign) begin(kept *meta.Changefeed) *feed {
+	f := newFeed(r, kept)
+	r.know(f) // whoever made it may ask for it at once
+	select {
+	case r.come <- f:
+		return f
+	case <-r.over:
+		return nil
+	}
+}
+
+func (r *reign) know(f *feed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.feeds[f.id] = f
+}
+
+func (r *reign) resign() { r.stop(errResigned) }
+
+// get is one changefeed that is known.
+func (r *reign) get(id meta.ChangefeedID) (*feed, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.feeds[id]; f != nil {
+		return f, nil
+	}
+	return nil, cdcerr.ChangefeedNotFound.New("%s", id)
+}
+
+// all are the changefeeds by namespace and name.
+func (r *reign) all() []*feed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*feed
+	for _, f := range r.feeds {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b *feed) int { return strings.Compare(a.id.String(), b.id.String()) })
+	return out
+}
+
+// drop forgets a changefeed that was removed.
+func (r *reign) drop(id meta.ChangefeedID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.feeds, id)
+}
+
+// tables is how many tables are replicated here.
+func (r *reign) tables() (n int) {
+	for _, f := range r.all() {
+		n += len(f.tables())
+	}
+	return n
+}
