@@ -223,6 +223,9 @@ func (c *jobCase) run(t *testing.T, kind event.Action) {
 	if r.wrote < 4 || r.old < 2 || r.hung < 1 {
 		t.Errorf("only %d transactions between %d steps, %d of the old version, %d across one", r.wrote, r.steps, r.old, r.hung)
 	}
+	if truncates := kind == event.ActionTruncateTable || kind == event.ActionTruncatePartition; truncates && r.into.oracle.Strays() == 0 {
+		t.Error("nobody was late: no row under an id that is gone")
+	}
 	jobs := r.server.Jobs()
 	if !slices.ContainsFunc(jobs[len(jobs)-3:], func(j *catalog.JobInfo) bool { return event.Action(j.Type) == kind }) {
 		t.Errorf("the last job is of action %d", jobs[len(jobs)-1].Type)

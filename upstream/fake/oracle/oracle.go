@@ -62,6 +62,7 @@ type Oracle struct {
 	ddls       map[int64]bool
 	checkpoint tso.TS
 	cells      int
+	strays     int
 	verdict    verify.Verdict
 }
 
@@ -239,20 +240,19 @@ func (o *Oracle) Verdict(upto tso.TS) *verify.Verdict {
 // knew the schema of before.
 func (o *Oracle) lost(upto tso.TS) (owed int) {
 	counted := map[line]bool{}
+	all := map[line]bool{}
 	o.cluster.Snapshot().History([]byte("t"), []byte("u"), 0, func(ch mvcc.Change) bool {
 		id, ok := physicalID(ch.Key)
 		if !ok || ch.Kind != mvcc.Committed || ch.CommitTS > upto {
 			return true
 		}
 		w, ok := o.server.Wrote(ch.Key, ch.StartTS)
-		if !ok || w.Backfill || !o.server.Known(id, ch.CommitTS) {
-			return true
-		}
-		if ch.Op == mvcc.Delete && ch.Old == nil {
-			return true // of a row that was never there: inserted and deleted in one transaction
+		if !ok || w.Backfill || ch.Op == mvcc.Delete && ch.Old == nil {
+			return true // what was never there was inserted and deleted in one transaction
 		}
 		l := line{ch.StartTS, w.Line}
-		if counted[l] {
+		all[l] = true
+		if counted[l] || !o.server.Known(id, ch.CommitTS) {
 			return true
 		}
 		counted[l] = true
@@ -265,8 +265,13 @@ func (o *Oracle) lost(upto tso.TS) (owed int) {
 		}
 		return true
 	})
+	o.strays = len(all) - owed
 	return owed
 }
+
+// Strays is how many rows the last Verdict has found that reach nobody: they were
+// committed when none of their keys was one of a table's.
+func (o *Oracle) Strays() int { return o.strays }
 
 // physicalID is the table that a record key belongs to.
 func physicalID(key []byte) (int64, bool) {

@@ -279,6 +279,6 @@ func (r *rig) finish() {
 		}
 		r.t.Logf("%s: %s %s", what, v.Word(), v.Notes)
 	}
-	r.t.Logf("%d steps, %d transactions between them, %d of the old version, %d across one; %d rows of unknown ids",
-		r.steps, r.wrote, r.old, r.hung, r.changes.Progress().Unknown)
+	r.t.Logf("%d steps, %d transactions between them, %d of the old version, %d across one; %d rows of unknown ids, %d that reach nobody",
+		r.steps, r.wrote, r.old, r.hung, r.changes.Progress().Unknown, r.into.oracle.Strays())
 }
