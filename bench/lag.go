@@ -226,6 +226,7 @@ func (h *hearer) Write(_ context.Context, _ sink.Grant, txns []event.Txn) error 
 	return nil
 }
 
+func (h *hearer) Flush(context.Context) error                                  { return nil }
 func (h *hearer) Whole() bool                                                  { return false }
 func (h *hearer) SyncPoint(context.Context, sink.Grant, event.SyncPoint) error { return nil }
 func (h *hearer) DDL(context.Context, sink.Grant, *event.DDL) error            { return nil }

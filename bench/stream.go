@@ -261,6 +261,7 @@ func (l *lateness) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) er
 	return nil
 }
 
+func (l *lateness) Flush(context.Context) error                                  { return nil }
 func (l *lateness) Whole() bool                                                  { return false }
 func (l *lateness) SyncPoint(context.Context, sink.Grant, event.SyncPoint) error { return nil }
 func (l *lateness) DDL(context.Context, sink.Grant, *event.DDL) error            { return nil }

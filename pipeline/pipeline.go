@@ -78,6 +78,10 @@ type Config struct {
 	// wants it whole.
 	TxnBytes int64
 
+	// FlushEvery is how long what the sink has taken may wait for being flushed while
+	// more comes; below 0 it is flushed whatever waits.
+	FlushEvery time.Duration
+
 	Gate  Gate
 	Grant func() sink.Grant // the leave to write as it stands when a write begins
 	// Recorder keeps the moves of timestamps; give the schema's feed the same one,
@@ -97,10 +101,13 @@ func Default() Config {
 		// An eighth of the half gigabyte that a capture is given: while it is put
 		// together it takes this beside what the sorter holds.
 		TxnBytes: 64 << 20,
-		Gate:     openGate{},
-		Grant:    func() sink.Grant { return sink.Grant{} },
-		Log:      slog.New(slog.DiscardHandler),
-		Now:      time.Now,
+		// A flush lets a sink that works on many things at once run empty, and a
+		// checkpoint need not move more often.
+		FlushEvery: 100 * time.Millisecond,
+		Gate:       openGate{},
+		Grant:      func() sink.Grant { return sink.Grant{} },
+		Log:        slog.New(slog.DiscardHandler),
+		Now:        time.Now,
 	}
 }
 
@@ -114,6 +121,9 @@ func (c Config) orDefault() Config {
 	}
 	if c.TxnBytes == 0 {
 		c.TxnBytes = d.TxnBytes
+	}
+	if c.FlushEvery == 0 {
+		c.FlushEvery = d.FlushEvery
 	}
 	if c.Gate == nil {
 		c.Gate = d.Gate

@@ -61,6 +61,7 @@ func startWith(t *testing.T, quota int64, configure func(*pipeline.Config), at .
 	}
 	cfg := pipeline.Default()
 	cfg.Changefeed, cfg.StartTS, cfg.Filter = "test", 100, rules
+	cfg.FlushEvery = -1 // so that every checkpoint is told
 	cfg.Log = slog.New(slog.NewTextHandler(w.logs, nil))
 	if configure != nil {
 		configure(&cfg)
@@ -331,6 +332,7 @@ type downstream struct {
 	lines   []string
 	batches []int // rows of each Write
 	whole   bool  // takes no pieces
+	dirty   bool  // rows were written and not flushed
 	failOn  string
 	blockOn string
 	free    chan struct{}
@@ -376,6 +378,21 @@ func (d *downstream) take() []string {
 	return out
 }
 
+func (d *downstream) Flush(context.Context) error {
+	d.set(func(d *downstream) { d.dirty = false })
+	return nil
+}
+
+// flushed is an error while rows are written that were not flushed.
+func (d *downstream) flushed(before string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dirty {
+		return fmt.Errorf("rows were not flushed before %s", before)
+	}
+	return nil
+}
+
 func (d *downstream) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) error {
 	var lines []string
 	n := 0
@@ -396,7 +413,7 @@ func (d *downstream) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) 
 	if err := d.note(ctx, lines...); err != nil {
 		return err
 	}
-	d.set(func(d *downstream) { d.batches = append(d.batches, n) })
+	d.set(func(d *downstream) { d.batches, d.dirty = append(d.batches, n), true })
 	return nil
 }
 
@@ -409,14 +426,23 @@ func describe(r *event.Row) string {
 }
 
 func (d *downstream) DDL(ctx context.Context, _ sink.Grant, ddl *event.DDL) error {
+	if err := d.flushed("a DDL"); err != nil {
+		return err
+	}
 	return d.note(ctx, fmt.Sprintf("%d DDL %s", ddl.SwitchTS, ddl.Query))
 }
 
 func (d *downstream) SyncPoint(ctx context.Context, _ sink.Grant, p event.SyncPoint) error {
+	if err := d.flushed("a sync point"); err != nil {
+		return err
+	}
 	return d.note(ctx, fmt.Sprintf("sync point %d", p.TS))
 }
 
 func (d *downstream) Checkpoint(ctx context.Context, ts tso.TS) error {
+	if err := d.flushed("a checkpoint"); err != nil {
+		return err
+	}
 	return d.note(ctx, fmt.Sprintf("checkpoint %d", ts))
 }
 

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -12,34 +13,78 @@ import (
 // causeWritten is why a checkpoint moves.
 const causeWritten = "everything up to here is downstream"
 
-// write works off the queue, one item after the other.
+// unflushed is what the sink has been given since it was last flushed.
+type unflushed struct {
+	since  time.Time // of the first; zero: there is nothing
+	forget tso.TS    // what the sorter may forget once it is flushed
+	upto   tso.TS    // the checkpoint then
+	rows   bool      // there are rows among it
+	urgent bool      // a DDL was carried out: the checkpoint should say so
+}
+
+// write works off the queue, one item after the other. What the sink has taken is
+// flushed when nothing more waits, and every Config.FlushEvery.
 func (p *Pipeline) write(ctx context.Context, queue <-chan item) error {
+	var t unflushed
 	for {
+		var it item
 		select {
-		case it := <-queue:
-			if err := p.work(ctx, it); err != nil {
+		case it = <-queue:
+		default:
+			if err := p.settle(ctx, &t); err != nil {
 				return err
 			}
-			if it.upto != 0 && it.upto == p.cfg.TargetTS {
-				return errTarget
+			select {
+			case it = <-queue:
+			case <-ctx.Done():
+				return ctx.Err()
 			}
-		case <-ctx.Done():
-			return ctx.Err()
+		}
+		if err := p.work(ctx, it, &t); err != nil {
+			return err
+		}
+		if it.upto != 0 && it.upto == p.cfg.TargetTS {
+			if err := p.settle(ctx, &t); err != nil {
+				return err
+			}
+			return errTarget
 		}
 	}
 }
 
-func (p *Pipeline) work(ctx context.Context, it item) error {
+func (p *Pipeline) work(ctx context.Context, it item, t *unflushed) error {
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
 	if len(it.txns) > 0 {
 		if err := p.sink.Write(ctx, p.cfg.Grant(), it.txns); err != nil {
 			return fmt.Errorf("writing %d transactions of %d–%d: %w",
 				len(it.txns), it.txns[0].CommitTS, it.txns[len(it.txns)-1].CommitTS, err)
 		}
+		t.rows = true
 		p.note(func(s *Progress) { s.Rows += uint64(it.rows); s.Txns += whole(it.txns) })
 	}
-	if it.forget != 0 {
-		p.rows.Forget(it.forget)
+	t.forget = max(t.forget, it.forget)
+	if it.ddl != nil || it.sync != nil {
+		if err := p.settle(ctx, t); err != nil {
+			return err
+		}
+		if err := p.carryOut(ctx, it); err != nil {
+			return err
+		}
+		t.since, t.urgent = time.Now(), true
 	}
+	t.upto = max(t.upto, it.upto)
+	if it.err != nil || !t.rows || t.urgent && it.upto != 0 || time.Since(t.since) >= p.cfg.FlushEvery {
+		if err := p.settle(ctx, t); err != nil {
+			return err
+		}
+	}
+	return it.err
+}
+
+// carryOut does what has its place between rows: all before it are downstream.
+func (p *Pipeline) carryOut(ctx context.Context, it item) error {
 	if it.ddl != nil {
 		if err := p.sink.DDL(ctx, p.cfg.Grant(), it.ddl); err != nil {
 			return fmt.Errorf("DDL job %d at %d: %w", it.ddl.JobID, it.ddl.SwitchTS, err)
@@ -52,12 +97,26 @@ func (p *Pipeline) work(ctx context.Context, it item) error {
 		}
 		p.note(func(s *Progress) { s.SyncPoint = it.sync.TS })
 	}
-	if it.upto != 0 {
-		if err := p.moveCheckpoint(ctx, it.upto); err != nil {
-			return err
-		}
+	return nil
+}
+
+// settle makes what the sink has taken durable, and moves the checkpoint to it.
+func (p *Pipeline) settle(ctx context.Context, t *unflushed) error {
+	done := *t
+	*t = unflushed{}
+	if done.since.IsZero() {
+		return nil
 	}
-	return it.err
+	if err := p.sink.Flush(ctx); err != nil {
+		return fmt.Errorf("writing what lies above %d: %w", p.Checkpoint(), err)
+	}
+	if done.forget != 0 {
+		p.rows.Forget(done.forget)
+	}
+	if done.upto != 0 {
+		return p.moveCheckpoint(ctx, done.upto)
+	}
+	return nil
 }
 
 // whole is how many transactions are complete with these.

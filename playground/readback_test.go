@@ -123,4 +123,7 @@ func writeRows(t *testing.T, d *database, table *event.Table, rows [][]string) {
 	if err := s.Write(context.Background(), sink.Grant{}, []event.Txn{txn}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -23,22 +23,26 @@ type Grant struct {
 // Sink writes one changefeed's changes to one downstream. Calls come one at a
 // time, from one goroutine.
 type Sink interface {
-	// Write delivers transactions in (commit-ts, start-ts) order and returns when
-	// they are durable downstream. Delivered twice, they must leave the downstream
-	// as if delivered once.
+	// Write takes transactions in (commit-ts, start-ts) order. It may return before
+	// they are durable downstream, and goes on with them under ctx until Flush; it
+	// blocks while it has too much to do. An error may be that of an earlier Write:
+	// what of all that was not flushed is downstream is then not known. Delivered
+	// twice, transactions must leave the downstream as if delivered once.
 	//
 	// A transaction comes in pieces only if it is too large to be held and Whole is
 	// false. Each piece may be written by itself: rows that give up a key for which
 	// another row may come stand in earlier pieces than that row. For this an
 	// update that moves such a row's key may come as a deletion and an insert.
 	Write(ctx context.Context, g Grant, txns []event.Txn) error
+	// Flush returns when all that was written is durable downstream.
+	Flush(ctx context.Context) error
 	// Whole tells that every transaction must be written at once or not at all:
 	// one that is too large for that ends the changefeed.
 	Whole() bool
-	// DDL carries out one DDL after everything at or below its SwitchTS was written.
+	// DDL carries out one DDL after everything at or below its SwitchTS was flushed.
 	DDL(ctx context.Context, g Grant, d *event.DDL) error
 	// SyncPoint records a pair of timestamps: upstream's, and the downstream's own
-	// at which it holds the same. Everything up to p.TS was written, DDLs too, and
+	// at which it holds the same. Everything up to p.TS was flushed, DDLs too, and
 	// nothing above; it may be asked for again after a crash. Where there is
 	// nothing to record it in, it does nothing.
 	SyncPoint(ctx context.Context, g Grant, p event.SyncPoint) error

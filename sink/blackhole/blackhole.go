@@ -71,6 +71,9 @@ func (s *Sink) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) error 
 	return nil
 }
 
+// Flush implements sink.Sink.
+func (s *Sink) Flush(context.Context) error { return nil }
+
 // Whole implements sink.Sink.
 func (s *Sink) Whole() bool { return false }
 

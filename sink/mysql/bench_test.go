@@ -13,18 +13,19 @@ import (
 func BenchmarkStatements(b *testing.B) {
 	tab := tableOf(b, "test", "create table t (id bigint primary key, k int, c varchar(120), pad varchar(60), d decimal(10,2), ts timestamp(3) null)")
 	const rowsPerTxn, txns = 50, 40
-	group := make([]event.Txn, txns)
+	group := make([]*unit, txns)
 	for i := range group {
+		group[i] = new(unit)
 		for j := range rowsPerTxn {
 			n := i*rowsPerTxn + j
-			group[i].Rows = append(group[i].Rows, &event.Row{Table: tab, Key: fmt.Appendf(nil, "t_r%08d", n), After: image(b, tab,
+			group[i].txn.Rows = append(group[i].txn.Rows, &event.Row{Table: tab, Key: fmt.Appendf(nil, "t_r%08d", n), After: image(b, tab,
 				fmt.Sprint(n), "7", strings.Repeat("c", 120), strings.Repeat("p", 60), "12345.67", "2024-01-01 00:00:00.123")})
 		}
 	}
 	d := Dialect{Kind: MariaDB, Major: 10, Minor: 11}
 	var texts tableTexts
 	size := 0
-	w := writer{dialect: d, target: 1 << 20, max: 16 << 20, run: func(text string) error { size += len(text); return nil }}
+	w := writer{dialect: d, target: 1 << 20, rows: batchRows, max: 16 << 20, run: func(text string) error { size += len(text); return nil }}
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {

@@ -141,9 +141,10 @@ func hashOf(s string) uint64 {
 	return h
 }
 
-// compare holds the downstream's contents against NAME.expected.
-func (rec *recording) compare(t *testing.T, db *sql.DB, store *schema.Store) {
+// compare holds the downstream's contents against NAME.expected, and returns them.
+func (rec *recording) compare(t *testing.T, db *sql.DB, store *schema.Store) map[string][]string {
 	t.Helper()
+	contents := map[string][]string{}
 	want := rec.expectedTables(t)
 	seen := 0
 	for _, table := range store.Tables(rec.end) {
@@ -171,11 +172,13 @@ func (rec *recording) compare(t *testing.T, db *sql.DB, store *schema.Store) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		contents[name] = slices.Clone(got)
 		diff(t, name, wanted, got)
 	}
 	if seen == 0 {
 		t.Error("no table was compared")
 	}
+	return contents
 }
 
 func diff(t *testing.T, name string, want, got []string) {

@@ -34,14 +34,28 @@ type Config struct {
 	// Atomicity says whether an upstream transaction that is too large to be held
 	// may be written in pieces.
 	Atomicity Atomicity
-	// MaxTxnRows bounds the rows of upstream transactions that are put together.
-	// One transaction that has more is still written as one.
+	// Workers is how many downstream transactions are under way at once, each on a
+	// connection of its own; 0: by the dialect.
+	Workers int
+	// MaxTxnRows bounds the rows of a downstream transaction. An upstream transaction
+	// that has more is cut where its rows have no key in common, or is written as
+	// one where Atomicity says so.
 	MaxTxnRows int
 	// MaxTxnBytes bounds their raw bytes likewise.
 	MaxTxnBytes int64
+	// Batch puts several rows into a statement, Multi several statements into a packet.
+	Batch, Multi bool
+	// MaxPacketBytes is how many bytes of statements go together, beside what the
+	// server itself takes.
+	MaxPacketBytes int
 	// MaxStatementBytes is where a statement of many rows is cut. A row that is
 	// longer makes a statement of its own.
 	MaxStatementBytes int
+
+	// TxnMode is TiDB's tidb_txn_mode. NoVector makes LONGTEXT of VECTOR on TiDB too,
+	// for a version that has no such type.
+	TxnMode  string
+	NoVector bool
 
 	DialTimeout  time.Duration // to connect and set the session up
 	ReadTimeout  time.Duration // until a statement on rows answers
@@ -74,7 +88,11 @@ func Default() Config {
 
 		// Many rows a commit and a statement pay for the round trips, and still
 		// end well within a second, so that the checkpoint moves.
-		MaxTxnRows:        4096,
+		MaxTxnRows:        256,
+		Batch:             true,
+		Multi:             true,
+		MaxPacketBytes:    2 << 20,
+		TxnMode:           "optimistic",
 		Atomicity:         Pieces,
 		MaxTxnBytes:       8 << 20,
 		MaxStatementBytes: 1 << 20,
@@ -85,6 +103,27 @@ func Default() Config {
 		// is for the changefeed to show, and for its own backoff.
 		Absence: 30 * time.Second,
 	}
+}
+
+// The workers where nobody says how many: TiCDC's numbers. TiDB answers later
+// than others, and takes more at once.
+const (
+	workersByDefault = 16
+	workersOnTiDB    = 64
+)
+
+// workersOn is how many workers write to a database. One that may not keep
+// transactions apart gets one, whatever it calls itself.
+func (c *Config) workersOn(d Dialect) int {
+	switch {
+	case c.Workers > 0:
+		return c.Workers
+	case d.Kind == TiDB:
+		return workersOnTiDB
+	case d.Kind == Other:
+		return 1
+	}
+	return workersByDefault
 }
 
 // schemes are those that this sink answers to.
@@ -99,19 +138,35 @@ type param struct {
 	set  func(c *Config, value string) error // the error says what is wanted
 }
 
+// params are TiCDC's, with its defaults and bounds, and reconnect-timeout.
 var params = []param{
-	{"max-txn-row", func(c *Config, v string) error { return setInt(&c.MaxTxnRows, v, 1, 1<<20) }},
-	{"reconnect-timeout", func(c *Config, v string) error { return setDuration(&c.Absence, v) }},
-	{"read-timeout", func(c *Config, v string) error { return setDuration(&c.ReadTimeout, v) }},
-	{"safe-mode", func(_ *Config, v string) error {
-		if on, err := strconv.ParseBool(v); err != nil || !on {
-			return errText("true: rows are always written in the way that may be repeated")
-		}
-		return nil
+	{"async-ddl-timeout", func(_ *Config, v string) error { return setDuration(new(time.Duration), v) }}, // every DDL is waited for
+	{"batch-dml-enable", func(c *Config, v string) error { return setBool(&c.Batch, v) }},
+	{"cache-prep-stmts", func(_ *Config, v string) error { return setBool(new(bool), v) }}, // nothing is prepared
+	{"enable-ddl-ts", func(_ *Config, v string) error { return setBool(new(bool), v) }},    // there is no such record
+	{"has-vector-type", func(c *Config, v string) error {
+		var has bool
+		err := setBool(&has, v)
+		c.NoVector = !has
+		return err
 	}},
+	{"max-multi-update-row", func(_ *Config, v string) error { return setInt(new(int), v, 1, 256) }}, // there is no UPDATE of many rows
+	{"max-multi-update-row-size", func(_ *Config, v string) error { return setInt(new(int), v, 0, 8192) }},
+	{"max-txn-row", func(c *Config, v string) error { return setInt(&c.MaxTxnRows, v, 1, 2048) }},
+	{"multi-stmt-enable", func(c *Config, v string) error { return setBool(&c.Multi, v) }},
+	{"read-timeout", func(c *Config, v string) error { return setDuration(&c.ReadTimeout, v) }},
+	{"reconnect-timeout", func(c *Config, v string) error { return setDuration(&c.Absence, v) }},
+	{"safe-mode", func(_ *Config, v string) error { return setBool(new(bool), v) }}, // rows are always written so
 	{"ssl-ca", func(c *Config, v string) error { c.CA = v; return nil }},
 	{"ssl-cert", func(c *Config, v string) error { c.Cert = v; return nil }},
 	{"ssl-key", func(c *Config, v string) error { c.Key = v; return nil }},
+	{"tidb-txn-mode", func(c *Config, v string) error {
+		if c.TxnMode = v; v != "optimistic" && v != "pessimistic" {
+			return errText("optimistic or pessimistic")
+		}
+		return nil
+	}},
+	{"time-zone", setTimeZone},
 	{"timeout", func(c *Config, v string) error { return setDuration(&c.DialTimeout, v) }},
 	{"transaction-atomicity", func(c *Config, v string) error {
 		if c.Atomicity = Atomicity(v); c.Atomicity != Pieces && c.Atomicity != PerTable {
@@ -119,15 +174,30 @@ var params = []param{
 		}
 		return nil
 	}},
+	{"where-clause", func(_ *Config, v string) error {
+		if v != "default" {
+			return errText("default: rows are found by their key, or by all columns where they have none")
+		}
+		return nil
+	}},
+	{"worker-count", func(c *Config, v string) error { return setInt(&c.Workers, v, 1, 1024) }},
 	{"write-timeout", func(c *Config, v string) error { return setDuration(&c.WriteTimeout, v) }},
 }
 
-// later are parameters that TiCDC has and this release has not: a URI that
-// names one asks for behaviour that it would not get.
-var later = []string{
-	"async-ddl-timeout", "batch-dml-enable", "cache-prep-stmts", "enable-ddl-ts", "has-vector-type",
-	"max-multi-update-row", "max-multi-update-row-size", "multi-stmt-enable", "tidb-txn-mode", "time-zone",
-	"where-clause", "worker-count",
+// setTimeZone takes what TiCDC takes, and does nothing with it: moments are
+// written in UTC over sessions in UTC, which no zone changes.
+func setTimeZone(_ *Config, v string) error {
+	v = strings.Trim(v, `"'`)
+	if v == "" || v == "System" || v == "SYSTEM" {
+		return nil
+	}
+	if _, err := time.LoadLocation(v); err == nil {
+		return nil
+	}
+	if _, err := time.Parse("-07:00", v); err == nil {
+		return nil
+	}
+	return errText("the name of a time zone, such as Asia/Shanghai, or an offset, such as +08:00")
 }
 
 type errText string
@@ -185,8 +255,6 @@ func (c *Config) setParams(query url.Values) error {
 	for _, name := range names {
 		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
 		switch {
-		case i < 0 && slices.Contains(later, name):
-			return cdcerr.SinkURIInvalid.New("parameter %s is not in this release: remove it", name)
 		case i < 0:
 			return cdcerr.SinkURIInvalid.New("parameter %s is unknown; did you mean %s?", name, nearest(name))
 		case len(query[name]) > 1:
@@ -212,8 +280,12 @@ func (c *Config) Validate() error {
 		return cdcerr.SinkURIInvalid.New("ssl-cert and ssl-key: want both or none")
 	case c.Atomicity != Pieces && c.Atomicity != PerTable:
 		return cdcerr.SinkURIInvalid.New("transaction-atomicity %q: want none or table", c.Atomicity)
-	case c.MaxTxnRows < 1 || c.MaxTxnBytes < 1 || c.MaxStatementBytes < 1:
-		return cdcerr.SinkURIInvalid.New("max-txn-row, MaxTxnBytes and MaxStatementBytes: want at least 1 each")
+	case c.MaxTxnRows < 1 || c.MaxTxnBytes < 1 || c.MaxStatementBytes < 1 || c.MaxPacketBytes < 1:
+		return cdcerr.SinkURIInvalid.New("max-txn-row, MaxTxnBytes, MaxStatementBytes and MaxPacketBytes: want at least 1 each")
+	case c.Workers < 0 || c.Workers > 1024:
+		return cdcerr.SinkURIInvalid.New("worker-count %d: want 1 to 1024, or 0 for the dialect's own", c.Workers)
+	case c.TxnMode != "optimistic" && c.TxnMode != "pessimistic":
+		return cdcerr.SinkURIInvalid.New("tidb-txn-mode %q: want optimistic or pessimistic", c.TxnMode)
 	case c.Absence <= 0:
 		return cdcerr.SinkURIInvalid.New("reconnect-timeout: want more than 0: a connection that idled away is no reason to fail")
 	case c.DialTimeout <= 0 || c.ReadTimeout <= 0 || c.WriteTimeout <= 0:
@@ -264,6 +336,15 @@ func setInt(to *int, text string, low, high int) error {
 	v, err := strconv.Atoi(text)
 	if err != nil || v < low || v > high {
 		return errText("a number from " + strconv.Itoa(low) + " to " + strconv.Itoa(high))
+	}
+	*to = v
+	return nil
+}
+
+func setBool(to *bool, text string) error {
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return errText("true or false")
 	}
 	*to = v
 	return nil

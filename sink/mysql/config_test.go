@@ -36,6 +36,28 @@ func TestParseURI(t *testing.T) {
 	}
 }
 
+// Every parameter of TiCDC's is taken, with the defaults that it has there.
+func TestParametersOfTiCDC(t *testing.T) {
+	c, err := ParseURI("mysql://h/?worker-count=32&max-txn-row=2048&max-multi-update-row=40&max-multi-update-row-size=1024&tidb-txn-mode=pessimistic" +
+		"&ssl-ca=&ssl-cert=&ssl-key=&time-zone=%22Asia%2FShanghai%22&read-timeout=2m&write-timeout=2m&timeout=2m&async-ddl-timeout=2m&safe-mode=false" +
+		"&batch-dml-enable=false&multi-stmt-enable=false&cache-prep-stmts=true&has-vector-type=false&transaction-atomicity=none&enable-ddl-ts=true&where-clause=default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Workers != 32 || c.MaxTxnRows != 2048 || c.TxnMode != "pessimistic" || c.Batch || c.Multi || !c.NoVector || c.DialTimeout != 2*time.Minute {
+		t.Errorf("%+v", c)
+	}
+	for kind, want := range map[Kind]int{TiDB: 64, MySQL: 16, MariaDB: 16, Other: 1} {
+		d := Default()
+		if got := d.workersOn(Dialect{Kind: kind}); got != want {
+			t.Errorf("%s: %d workers", kind, got)
+		}
+	}
+	if d := Default(); d.MaxTxnRows != 256 || !d.Batch || !d.Multi || d.TxnMode != "optimistic" || d.Atomicity != Pieces || d.ReadTimeout != 2*time.Minute {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestTransactionAtomicity(t *testing.T) {
 	for param, whole := range map[string]bool{"": false, "?transaction-atomicity=none": false, "?transaction-atomicity=table": true} {
 		c, err := ParseURI("mysql://h/" + param)
@@ -55,29 +77,38 @@ func TestTransactionAtomicity(t *testing.T) {
 
 func TestParseURIRefuses(t *testing.T) {
 	for uri, says := range map[string]string{
-		"":                                              "no URI",
-		"mysql:root@h":                                  "no URI",
-		"mysql://root:hunter2/x@h:1/":                   "percent-encoded",
-		"mysql://root:hunter2@h:99999/":                 "port",
-		"postgres://root:hunter2@h/":                    "scheme",
-		"mysql://root:hunter2@/":                        "host",
-		"mysql://root:hunter2@h/db":                     "path",
-		"mysql://root:hunter2@h/#part":                  "%23",
-		"mysql://root@h/#":                              "%23",
-		"mysql://root@127.0.0.1:14306:5/":               "want host:port",
-		"mysql://root:hunter2:5":                        "want host:port",
-		"mysql://root:hunter2@h/?wroker=1":              "unknown; did you mean",
-		"mysql://root:hunter2@h/?safe-mod=1":            "did you mean safe-mode",
-		"mysql://root:hunter2@h/?max-txn-rows=1":        "did you mean max-txn-row?",
-		"mysql://root:hunter2@h/?max-txn-row=0":         "max-txn-row=0: want a number from 1",
-		"mysql://root:hunter2@h/?timeout=5":             "timeout=5: want a duration",
-		"mysql://root:hunter2@h/?timeout=-5s":           "timeout=-5s",
-		"mysql://root:hunter2@h/?timeout=1s&timeout=2s": "stands 2 times",
-		"mysql://root:hunter2@h/?worker-count=4":        "not in this release",
-		"mysql://root:hunter2@h/?safe-mode=false":       "always",
-		"mysql://h/?transaction-atomicity=global":       "transaction-atomicity=global: want none or table",
-		"mysql://root:hunter2@h/?ssl-cert=a":            "ssl-key",
-		"mysql://root:hunter2@h/?ssl-ca=%zz":            "parameters",
+		"":                                                       "no URI",
+		"mysql:root@h":                                           "no URI",
+		"mysql://root:hunter2/x@h:1/":                            "percent-encoded",
+		"mysql://root:hunter2@h:99999/":                          "port",
+		"postgres://root:hunter2@h/":                             "scheme",
+		"mysql://root:hunter2@/":                                 "host",
+		"mysql://root:hunter2@h/db":                              "path",
+		"mysql://root:hunter2@h/?wroker=1":                       "unknown; did you mean",
+		"mysql://root:hunter2@h/?safe-mod=1":                     "did you mean safe-mode",
+		"mysql://root:hunter2@h/?max-txn-rows=1":                 "did you mean max-txn-row?",
+		"mysql://root:hunter2@h/?max-txn-row=0":                  "max-txn-row=0: want a number from 1",
+		"mysql://root:hunter2@h/?timeout=5":                      "timeout=5: want a duration",
+		"mysql://root:hunter2@h/?timeout=-5s":                    "timeout=-5s",
+		"mysql://root:hunter2@h/?timeout=1s&timeout=2s":          "stands 2 times",
+		"mysql://root:hunter2@h/?worker-count=0":                 "worker-count=0: want a number from 1 to 1024",
+		"mysql://root:hunter2@h/?worker-count=1025":              "worker-count=1025: want a number from 1 to 1024",
+		"mysql://root:hunter2@h/?max-txn-row=2049":               "max-txn-row=2049: want a number from 1 to 2048",
+		"mysql://root:hunter2@h/?max-multi-update-row=257":       "want a number from 1 to 256",
+		"mysql://root:hunter2@h/?max-multi-update-row-size=8193": "want a number from 0 to 8192",
+		"mysql://root:hunter2@h/?safe-mode=maybe":                "safe-mode=maybe: want true or false",
+		"mysql://root:hunter2@h/?batch-dml-enable=on":            "want true or false",
+		"mysql://root:hunter2@h/?tidb-txn-mode=none":             "optimistic or pessimistic",
+		"mysql://root:hunter2@h/?time-zone=Mars/Base":            "time-zone=Mars/Base: want the name of a time zone",
+		"mysql://root:hunter2@h/?where-clause=mine":              "where-clause=mine: want default",
+		"mysql://root:hunter2@h/?reconnect-timeout=0s":           "reconnect-timeout=0s",
+		"mysql://h/?transaction-atomicity=global":                "transaction-atomicity=global: want none or table",
+		"mysql://root:hunter2@h/?ssl-cert=a":                     "ssl-key",
+		"mysql://root:hunter2@h/?ssl-ca=%zz":                     "parameters",
+		"mysql://root:hunter2@h/#part":                           "%23",
+		"mysql://root@h/#":                                       "%23",
+		"mysql://root@127.0.0.1:14306:5/":                        "want host:port",
+		"mysql://root:hunter2:5":                                 "want host:port",
 	} {
 		_, err := ParseURI(uri)
 		if !cdcerr.SinkURIInvalid.Is(err) || !strings.Contains(err.Error(), says) {

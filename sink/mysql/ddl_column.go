@@ -54,7 +54,7 @@ func (r *rewriter) columnType(def *ast.ColumnDef, c *event.Column) {
 	ft := def.Tp
 	switch ft.GetType() {
 	case pmysql.TypeTiDBVectorFloat32:
-		if !r.native() {
+		if !r.dialect.hasVector() {
 			def.Tp = types.NewFieldType(pmysql.TypeLongBlob)
 			def.Tp.SetFlen(types.UnspecifiedLength)
 			r.note(FeatureVector, def.Name.Name.O)
@@ -157,7 +157,7 @@ func (r *rewriter) defaultOption(name string, c *event.Column, o *ast.ColumnOpti
 				return true, err
 			}
 		case "vec_from_text":
-			if !r.native() && len(call.Args) == 1 {
+			if !r.dialect.hasVector() && len(call.Args) == 1 {
 				o.Expr = call.Args[0]
 				if r.dialect.Kind == MySQL {
 					o.Expr = &ast.ParenthesesExpr{Expr: o.Expr} // no TEXT has a literal as DEFAULT there
@@ -272,7 +272,7 @@ func (r *rewriter) fillDiffers(c *event.Column, def *ast.ColumnDef, at int) bool
 	case at < 0:
 		// NOT NULL without DEFAULT: the types' zeros agree, but not of types that
 		// the downstream does not have itself.
-		return c.Type == event.TypeJSON && r.dialect.Kind == MariaDB || c.Type == event.TypeVector && !r.native()
+		return c.Type == event.TypeJSON && r.dialect.Kind == MariaDB || c.Type == event.TypeVector && !r.dialect.hasVector()
 	case !c.HasOrigin:
 		return false
 	case c.IsBinary():

@@ -37,6 +37,9 @@ func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Ta
 	if err == nil {
 		err = flush()
 	}
+	if ended := s.Flush(ctx); err == nil {
+		err = ended
+	}
 	if err == nil {
 		s.log.Info("table filled from upstream", "job", d.JobID, "table", t.FullName(), "ts", uint64(d.SwitchTS))
 		return nil

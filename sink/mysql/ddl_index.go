@@ -47,10 +47,11 @@ func (r *rewriter) constraint(c *ast.Constraint, columns []*ast.ColumnDef) (keep
 		}
 		return true, nil
 	case ast.ConstraintFulltext, ast.ConstraintVector, ast.ConstraintColumnar:
-		if !r.native() {
+		keep := r.native() && (c.Tp != ast.ConstraintVector || r.dialect.hasVector())
+		if !keep {
 			r.note(FeatureSpecialIndex, c.Name)
 		}
-		return r.native(), nil
+		return keep, nil
 	}
 	r.nameIndex(c)
 	if r.native() {

@@ -15,6 +15,9 @@ import (
 // end: an ALTER of a large table takes hours, and goes on in the server even if
 // nobody waits.
 func (s *Sink) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+	if err := s.Flush(ctx); err != nil {
+		return err
+	}
 	if err := expired(g); err != nil {
 		return err
 	}

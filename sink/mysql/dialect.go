@@ -28,6 +28,7 @@ type Dialect struct {
 	Kind                Kind
 	Major, Minor, Patch int
 	Text                string // the server's own words
+	NoVector            bool   // a TiDB without VECTOR, or that is to be treated so
 }
 
 // Detect tells a downstream's dialect from @@version and @@version_comment.
@@ -79,6 +80,9 @@ func (d Dialect) atLeast(major, minor, patch int) bool {
 	}
 	return d.Patch >= patch
 }
+
+// hasVector tells whether the downstream keeps vectors as upstream does.
+func (d Dialect) hasVector() bool { return d.Kind == TiDB && !d.NoVector }
 
 // String is for messages.
 func (d Dialect) String() string {

@@ -1,11 +1,15 @@
 // Package mysql owns the sink that writes to a database which speaks MySQL's
 // protocol: TiDB, MySQL, MariaDB, and others that call themselves one of them.
 //
-//	Write: []event.Txn ─group─▶ merge by row key ─plan─▶ DELETE … ─▶ UPDATE … ─▶ REPLACE … ─▶ COMMIT
+//	Write: event.Txn ─claimer▶ units ─graph▶ lanes, each: group ─▶ merge by row key ─plan▶ DELETE …, UPDATE …, REPLACE …, COMMIT
 //	DDL:   event.DDL ─▶ job's text, or text from the table info ─parser─▶ AST ─rewrite for the dialect─▶ statements
 //
-// One connection carries everything, in commit order. Several small upstream
-// transactions in a row become one downstream transaction, never a part of one.
+// Order. Two units of which one has or gets a unique key that the other has or gets
+// are written in commit order, all others as it comes: a lane is a connection, and
+// a graph hands units to lanes. Several small upstream transactions in a row become
+// one downstream transaction; a large one becomes several, cut where its rows have no
+// key in common, or stays whole where it must. Everything else (DDL, sync points,
+// looking) has a connection of its own and waits for the lanes to be empty.
 //
 // Rows. Within a downstream transaction the old keys of moved and deleted rows
 // go first and whole rows are REPLACEd after, so that keys which move in a
@@ -31,5 +35,6 @@
 // cannot hold, stop the changefeed with a code). P1 only as far as the grant's
 // deadline goes: nothing begins to commit after it.
 //
-// Goroutines: those of database/sql's pool, which end in Close.
+// Goroutines: one a lane that has work, from the first Write after a Flush until the
+// next Flush, an error, or Close; and those of database/sql's pool, which end in Close.
 package mysql

@@ -189,7 +189,7 @@ func appendMatch(dst []byte, v event.Value, t *event.Table, c *event.Column, d D
 		dst = append(dst, "<=>CAST("...)
 		dst = appendQuoted(dst, v.AppendText(nil, c))
 		return append(dst, " AS JSON)"...), nil
-	case v.Kind() == event.Vector && d.Kind == TiDB:
+	case v.Kind() == event.Vector && d.hasVector():
 		dst = append(dst, "VEC_AS_TEXT("...)
 		name()
 		dst = append(dst, ")<=>"...)

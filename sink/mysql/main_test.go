@@ -11,7 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
+	"github.com/sluice-cdc/sluice/sink"
 )
 
 // server is the MariaDB of this package's tests, each of which makes databases
@@ -75,6 +77,14 @@ func openSink(t testing.TB, snapshot Snapshot) *Sink {
 		}
 	})
 	return s
+}
+
+// writeNow writes and flushes.
+func (s *Sink) writeNow(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+	if err := s.Write(ctx, g, txns); err != nil {
+		return err
+	}
+	return s.Flush(ctx)
 }
 
 // openDB is a pool on the test server, without any database.

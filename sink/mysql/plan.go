@@ -18,21 +18,21 @@ type change struct {
 
 // merge sums upstream transactions up to one change a row, in order of first
 // appearance. Within one upstream transaction a row has one change anyway.
-func merge(txns []event.Txn) []change {
+func merge(units []*unit) []change {
 	rows := 0
-	for i := range txns {
-		rows += len(txns[i].Rows)
+	for _, u := range units {
+		rows += len(u.txn.Rows)
 	}
 	changes := make([]change, 0, rows)
-	if len(txns) == 1 {
-		for _, r := range txns[0].Rows {
+	if len(units) == 1 {
+		for _, r := range units[0].txn.Rows {
 			changes = append(changes, change{table: r.Table, before: r.Before, after: r.After})
 		}
 		return changes
 	}
 	at := make(map[string]int, rows)
-	for i := range txns {
-		for _, r := range txns[i].Rows {
+	for _, u := range units {
+		for _, r := range u.txn.Rows {
 			k, seen := at[string(r.Key)]
 			if !seen {
 				at[string(r.Key)] = len(changes)
@@ -49,28 +49,26 @@ func merge(txns []event.Txn) []change {
 	return changes
 }
 
-// group is how many of the transactions, from the first on, become one
-// downstream transaction: at least one, never a part of one, and no more than
-// one shape of any table.
-func (c *Config) group(txns []event.Txn) int {
+// group is how many of the units, from the first on, become one downstream
+// transaction: at least one, never a part of one, and no more than one shape of
+// any table.
+func (c *Config) group(units []*unit) int {
 	rows, size := 0, int64(0)
 	shape := map[int64]*event.Table{}
-	for i := range txns {
-		for _, r := range txns[i].Rows {
-			rows++
-			if r.Raw != nil {
-				size += r.Raw.Size()
-			}
+	for i, u := range units {
+		for _, r := range u.txn.Rows {
 			if known, ok := shape[r.Table.ID]; ok && known != r.Table && i > 0 {
 				return i
 			}
 			shape[r.Table.ID] = r.Table
 		}
+		rows += len(u.txn.Rows)
+		size += u.bytes
 		if i > 0 && (rows > c.MaxTxnRows || size > c.MaxTxnBytes) {
 			return i
 		}
 	}
-	return len(txns)
+	return len(units)
 }
 
 // A tablePlan is what is done to one table, in this order.

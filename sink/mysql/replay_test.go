@@ -93,7 +93,7 @@ func TestReplaysEndRight(t *testing.T) {
 					to = rapid.IntRange(from, len(txns)).Draw(rt, "crash at")
 				}
 				w.sink.cfg.MaxTxnRows = rapid.IntRange(1, 20).Draw(rt, "group")
-				if err := w.sink.Write(context.Background(), sink.Grant{}, txns[from:to]); err != nil {
+				if err := w.sink.writeNow(context.Background(), sink.Grant{}, txns[from:to]); err != nil {
 					rt.Fatal(err)
 				}
 				if to == len(txns) && n >= 3 {
@@ -182,12 +182,23 @@ func TestGroupsKeepTransactionsWhole(t *testing.T) {
 		"a new shape":           {[]event.Txn{rows(tab, 1), rows(other, 1)}, 1},
 		"none":                  {nil, 0},
 	} {
-		if got := cfg.group(c.txns); got != c.want {
+		if got := cfg.group(unitsOf(c.txns)); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 	cfg.MaxTxnRows, cfg.MaxTxnBytes = 1000, 500
-	if got := cfg.group([]event.Txn{rows(tab, 2), rows(tab, 2)}); got != 1 {
+	if got := cfg.group(unitsOf([]event.Txn{rows(tab, 2), rows(tab, 2)})); got != 1 {
 		t.Errorf("bytes: %d", got)
 	}
+}
+
+func unitsOf(txns []event.Txn) []*unit {
+	cfg := Default()
+	cfg.Atomicity = PerTable
+	c := newClaimer(Dialect{Kind: MariaDB})
+	var out []*unit
+	for i := range txns {
+		out = append(out, c.units(&cfg, sink.Grant{}, &txns[i])...)
+	}
+	return out
 }

@@ -30,7 +30,7 @@ type setting struct {
 	optional bool
 }
 
-func settings(d Dialect) []setting {
+func settings(d Dialect, txnMode string) []setting {
 	mode := sqlMode
 	if d.Kind == MariaDB {
 		// A MODIFY to fewer fraction digits rounds in TiDB and MySQL; MariaDB cuts without this.
@@ -50,7 +50,7 @@ func settings(d Dialect) []setting {
 	switch d.Kind {
 	case TiDB:
 		for _, s := range []string{
-			"tidb_txn_mode = 'optimistic'",
+			"tidb_txn_mode = '" + txnMode + "'",
 			"allow_auto_random_explicit_insert = 1",
 			"tidb_placement_mode = 'ignore'",
 			"tidb_enable_external_ts_read = OFF",
@@ -75,26 +75,23 @@ func settings(d Dialect) []setting {
 	return set
 }
 
-// session is the one connection that a sink writes on. It is opened when it is
-// first needed and again after a failure.
+// session is one connection to write on. It is opened when it is first needed
+// and again after a failure.
 type session struct {
 	cfg  Config
 	pool *sql.DB
 	conn *sql.Conn // nil: none yet, or lost
 
 	dialect   Dialect
-	maxPacket int // the server's max_allowed_packet
+	maxPacket int  // the server's max_allowed_packet
+	multi     bool // the server takes several statements at once
 }
 
-func openSession(cfg Config) (*session, error) {
-	pool, err := openPool(cfg, nil)
-	if err != nil {
-		return nil, err
-	}
-	// One for writing; a second only while a lost one is being given back.
-	pool.SetMaxOpenConns(2)
-	return &session{cfg: cfg, pool: pool}, nil
-}
+// packetSlack is what a packet holds beside the text of its statement.
+const packetSlack = 1 << 10
+
+// maxStatement is how many bytes a statement may have.
+func (s *session) maxStatement() int { return max(s.maxPacket-packetSlack, packetSlack) }
 
 // OpenDB is a pool of connections to the same database as a sink's, for whoever
 // reads what a sink wrote: in utf8mb4, and in UTC. The caller closes it.
@@ -102,7 +99,7 @@ func OpenDB(cfg Config) (*sql.DB, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return openPool(cfg, map[string]string{"time_zone": "'" + utc + "'"})
+	return openPool(&connector{cfg: cfg, variables: map[string]string{"time_zone": "'" + utc + "'"}})
 }
 
 // connector opens connections, each with the certificates that stand in the
@@ -110,6 +107,7 @@ func OpenDB(cfg Config) (*sql.DB, error) {
 type connector struct {
 	cfg       Config
 	variables map[string]string
+	multi     bool // several statements at once are asked for
 }
 
 // Connect implements driver.Connector.
@@ -137,7 +135,7 @@ func (c *connector) driver() (driver.Connector, error) {
 	m.ReadTimeout = 0
 	m.MaxAllowedPacket = 1 << 30      // statements are cut to the server's own limit here
 	m.Logger = new(gomysql.NopLogger) // what goes wrong is in the errors
-	m.Params = c.variables
+	m.Params, m.MultiStatements = c.variables, c.multi
 	real, err := gomysql.NewConnector(m)
 	if err != nil {
 		return nil, cdcerr.SinkURIInvalid.Wrap(err, "%s", c.cfg)
@@ -145,8 +143,7 @@ func (c *connector) driver() (driver.Connector, error) {
 	return real, nil
 }
 
-func openPool(cfg Config, variables map[string]string) (*sql.DB, error) {
-	c := &connector{cfg: cfg, variables: variables}
+func openPool(c *connector) (*sql.DB, error) {
 	if _, err := c.driver(); err != nil {
 		return nil, err
 	}
@@ -193,12 +190,32 @@ func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("asking for the server's version: %w", err)
 	}
 	s.dialect = Detect(version, comment)
-	for _, set := range settings(s.dialect) {
+	s.dialect.NoVector = s.cfg.NoVector
+	for _, set := range settings(s.dialect, s.cfg.TxnMode) {
 		if _, err := conn.ExecContext(ctx, set.sql); err != nil && !(set.optional && isServerError(err)) {
 			return fmt.Errorf("%s: %w", set.sql, err)
 		}
 	}
-	return nil
+	return s.tryMulti(ctx, conn)
+}
+
+// tryMulti finds out whether several statements may be sent at once: not every
+// proxy lets them pass.
+func (s *session) tryMulti(ctx context.Context, conn *sql.Conn) error {
+	s.multi = s.cfg.Multi && s.dialect.Kind != Other
+	if !s.multi {
+		return nil
+	}
+	_, err := conn.ExecContext(ctx, "SET @sluice_first = 1; SET @sluice_second = 2")
+	if err == nil {
+		return nil
+	}
+	s.multi = false
+	if isServerError(err) && !isGone(err) {
+		return nil
+	}
+	s.cfg.Multi = false // the next connection does without
+	return fmt.Errorf("sending two statements at once: %w", err)
 }
 
 // wake makes sure that the connection is alive: a server may have closed it
@@ -232,9 +249,17 @@ func discard(conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-func (s *session) close() error {
+// abandon takes a failed transaction back. If the server cannot be asked to,
+// it does so itself when it sees the connection gone.
+func (s *session) abandon(conn *sql.Conn, cause error) {
+	if !isGone(cause) {
+		ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
+		defer cancel()
+		if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
+			return
+		}
+	}
 	s.lose()
-	return s.pool.Close()
 }
 
 // exec runs a statement on the session, waiting for its answer for at most wait.

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"log/slog"
 	"time"
 
@@ -22,9 +23,14 @@ type Snapshot interface {
 // Sink writes to one database. It implements sink.Sink.
 type Sink struct {
 	cfg      Config
-	session  *session
+	pool     *sql.DB
+	session  *session // of DDL and of all that is no row
+	lanes    []*lane
 	snapshot Snapshot // nil: DDL that needs it is refused
 	log      *slog.Logger
+
+	claimer *claimer
+	burst   *burst // nil: nothing is being written
 
 	texts      tableTexts
 	syncPoints syncPoints
@@ -39,16 +45,34 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := openSession(cfg)
+	pool, err := openPool(&connector{cfg: cfg, multi: cfg.Multi})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.use(ctx); err != nil {
-		_ = s.close()
+	s := &Sink{cfg: cfg, pool: pool, session: &session{cfg: cfg, pool: pool}, snapshot: snapshot, log: log}
+	if err := s.connect(ctx); err != nil {
+		_ = s.Close()
 		return nil, err
 	}
-	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.dialect.String(), "version", s.dialect.Text)
-	return &Sink{cfg: cfg, session: s, snapshot: snapshot, log: log}, nil
+	workers := cfg.workersOn(s.Dialect())
+	// One each, and a second only while a lost one is being given back.
+	pool.SetMaxOpenConns(2 * (workers + 1))
+	for range workers {
+		s.lanes = append(s.lanes, &lane{session: &session{cfg: s.session.cfg, pool: pool}})
+	}
+	s.claimer = newClaimer(s.Dialect())
+	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)
+	return s, nil
+}
+
+// connect opens the first connection, at once or not at all. A server or proxy
+// that ends a connection for several statements at once is asked again without.
+func (s *Sink) connect(ctx context.Context) error {
+	_, err := s.session.use(ctx)
+	if err != nil && s.cfg.Multi && !s.session.cfg.Multi {
+		_, err = s.session.use(ctx)
+	}
+	return err
 }
 
 // Dialect is what the downstream is.
@@ -57,11 +81,22 @@ func (s *Sink) Dialect() Dialect { return s.session.dialect }
 // Whole tells whether every upstream transaction is to be written at once.
 func (s *Sink) Whole() bool { return s.cfg.Atomicity == PerTable }
 
-// Checkpoint does nothing: what Write returned for is durable already.
+// Checkpoint does nothing: what was flushed is durable already.
 func (s *Sink) Checkpoint(context.Context, tso.TS) error { return nil }
 
-// Close gives the connection back.
-func (s *Sink) Close() error { return s.session.close() }
+// Close ends what is being written and gives the connections back.
+func (s *Sink) Close() error {
+	if s.burst != nil {
+		s.burst.cancel()
+		_ = s.burst.group.Wait() // its error is that it was ended
+		s.burst = nil
+	}
+	s.session.lose()
+	for _, l := range s.lanes {
+		l.session.lose()
+	}
+	return s.pool.Close()
+}
 
 func (s *Sink) patience() *patience { return &patience{budget: s.cfg.Absence} }
 

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -24,7 +25,8 @@ type tableText struct {
 // tableTexts remembers the texts of the tables that were written to. Tables are
 // never changed, so the pointer is the version.
 type tableTexts struct {
-	byTable map[*event.Table]*tableText
+	mu      sync.Mutex
+	byTable map[*event.Table]*tableText // guarded by mu
 }
 
 // textsMax bounds what is remembered. A schema of more tables is made anew now
@@ -32,6 +34,8 @@ type tableTexts struct {
 const textsMax = 4096
 
 func (t *tableTexts) of(table *event.Table, d Dialect) *tableText {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if text, ok := t.byTable[table]; ok {
 		return text
 	}
@@ -101,6 +105,7 @@ func wholeColumns(x *event.Index) []int {
 type writer struct {
 	dialect Dialect
 	target  int // bytes at which a statement of many rows is cut
+	rows    int // rows at which it is cut
 	max     int // bytes that the server takes
 	run     func(text string) error
 
@@ -196,7 +201,7 @@ func (w *writer) batches(t *tableText, head, tail string, rows []event.Image, ap
 			w.buf = append(append(w.buf[:0], head...), row...)
 		}
 		inBatch++
-		if inBatch >= batchRows || len(w.buf) >= limit {
+		if inBatch >= w.rows || len(w.buf) >= limit {
 			if err := flush(w.buf); err != nil {
 				return err
 			}

@@ -34,6 +34,9 @@ type syncPoints struct {
 // moment that was found first still is the right one, since nothing above it was
 // written before its row stood there.
 func (s *Sink) SyncPoint(ctx context.Context, g sink.Grant, p event.SyncPoint) error {
+	if err := s.Flush(ctx); err != nil {
+		return err
+	}
 	patience := s.patience()
 	for {
 		err := s.syncPoint(ctx, g, p)
@@ -61,7 +64,7 @@ func (s *Sink) syncPoint(ctx context.Context, g sink.Grant, p event.SyncPoint) e
 		return err
 	}
 	if err := s.noteSyncPoint(ctx, conn, p); err != nil {
-		s.abandon(conn, err)
+		s.session.abandon(conn, err)
 		return err
 	}
 	return nil

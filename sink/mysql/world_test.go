@@ -102,7 +102,7 @@ func (w *world) txn(rows ...*event.Row) event.Txn {
 
 func (w *world) write(txns ...event.Txn) {
 	w.Helper()
-	if err := w.sink.Write(context.Background(), sink.Grant{}, txns); err != nil {
+	if err := w.sink.writeNow(context.Background(), sink.Grant{}, txns); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -5,37 +5,150 @@ import (
 	"database/sql"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 )
 
-// packetSlack is what a packet holds beside the text of its statement.
-const packetSlack = 1 << 10
+// What may be taken on and not be written yet: enough for every lane to find its
+// next downstream transaction ready when it has written one, and never more
+// bytes than that, beside one transaction that is larger.
+const (
+	aheadTxns  = 2
+	aheadBytes = 16 << 20
+)
+
+// A burst is what is written between two flushes. Its goroutines end with it.
+type burst struct {
+	graph  *graph
+	group  *errgroup.Group
+	start  func(lanes []*lane) // lets lanes begin
+	over   <-chan struct{}     // closed when one of them has failed, or the context ended
+	cancel context.CancelFunc
+}
 
 // Write implements sink.Sink.
 func (s *Sink) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
-	for len(txns) > 0 {
-		n := s.cfg.group(txns)
-		if err := s.deliver(ctx, g, txns[:n]); err != nil {
-			return err
+	b := s.burst
+	if b == nil {
+		b = s.begin(ctx)
+	}
+	for i := range txns {
+		for _, u := range s.claimer.units(&s.cfg, g, &txns[i]) {
+			if !b.awaitRoom(len(s.lanes) * s.cfg.MaxTxnRows * aheadTxns) {
+				return s.end(ctx)
+			}
+			b.start(b.graph.add(u))
 		}
-		txns = txns[n:]
+	}
+	b.graph.nudge()
+	if b.isOver() {
+		return s.end(ctx)
 	}
 	return nil
 }
 
-// deliver writes transactions in one downstream transaction, as often as it
-// takes: they may be delivered twice, so it does not matter whether a COMMIT
-// whose answer was lost took place.
-func (s *Sink) deliver(ctx context.Context, g sink.Grant, txns []event.Txn) error {
-	changes := merge(txns)
+// Flush implements sink.Sink.
+func (s *Sink) Flush(ctx context.Context) error {
+	if s.burst == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, s.burst.cancel)()
+	s.burst.graph.close()
+	return s.end(ctx)
+}
+
+func (s *Sink) begin(ctx context.Context) *burst {
+	ctx, cancel := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	b := &burst{graph: newGraph(s.lanes, s.cfg.MaxTxnRows), group: group, over: ctx.Done(), cancel: cancel}
+	b.start = func(lanes []*lane) {
+		for _, l := range lanes {
+			group.Go(func() error { return s.work(ctx, b, l) })
+		}
+	}
+	s.burst = b
+	return b
+}
+
+// end waits for the burst's lanes: the burst is closed, or one of them has failed,
+// or the context ended.
+func (s *Sink) end(ctx context.Context) error {
+	b := s.burst
+	s.burst = nil
+	over := b.isOver() // before it is cancelled here
+	err := b.group.Wait()
+	over = over || b.isOver() && err != nil
+	b.cancel()
+	switch {
+	case err == nil && !over && b.graph.left() == 0:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return context.Canceled // under the context of the Write that began it
+	}
+	return err
+}
+
+func (b *burst) isOver() bool {
+	select {
+	case <-b.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitRoom waits until another unit may be taken on; false if the burst is over.
+func (b *burst) awaitRoom(rows int) bool {
+	for !b.graph.room(rows, aheadBytes) {
+		b.graph.nudge()
+		select {
+		case <-b.graph.freed:
+		case <-b.over:
+			return false
+		}
+	}
+	return !b.isOver()
+}
+
+// work writes what comes to a lane until the burst is over.
+func (s *Sink) work(ctx context.Context, b *burst, l *lane) error {
+	for {
+		units, over := b.graph.take(l, &s.cfg)
+		if over {
+			return nil
+		}
+		if len(units) == 0 {
+			select {
+			case <-l.wake:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			continue
+		}
+		if err := s.deliver(ctx, l.session, units); err != nil {
+			return err
+		}
+		b.start(b.graph.finish(l, units))
+	}
+}
+
+// deliver writes units in one downstream transaction, as often as it takes: they
+// may be delivered twice, so it does not matter whether a COMMIT whose answer was
+// lost took place.
+func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
+	g := units[len(units)-1].grant // the latest
+	changes := merge(units)
 	p := s.patience()
 	for {
-		err := s.commit(ctx, g, changes)
+		err := s.commit(ctx, g, on, changes)
 		if err == nil {
 			return nil
 		}
-		first, last := txns[0].CommitTS, txns[len(txns)-1].CommitTS
+		first, last := units[0].txn.CommitTS, units[len(units)-1].txn.CommitTS
 		if expired(g) != nil || !p.again(ctx, err) {
 			if ctx.Err() != nil {
 				return fmt.Errorf("transactions of commit-ts %d to %d: %w", first, last, ctx.Err())
@@ -47,7 +160,7 @@ func (s *Sink) deliver(ctx context.Context, g sink.Grant, txns []event.Txn) erro
 }
 
 // commit writes changes in one downstream transaction.
-func (s *Sink) commit(ctx context.Context, g sink.Grant, changes []change) error {
+func (s *Sink) commit(ctx context.Context, g sink.Grant, on *session, changes []change) error {
 	if !g.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, g.Deadline)
@@ -56,29 +169,44 @@ func (s *Sink) commit(ctx context.Context, g sink.Grant, changes []change) error
 	if err := expired(g); err != nil {
 		return err
 	}
-	conn, err := s.session.use(ctx)
+	conn, err := on.use(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.transact(ctx, g, conn, changes); err != nil {
-		s.abandon(conn, err)
+	if err := s.transact(ctx, g, on, conn, changes); err != nil {
+		on.abandon(conn, err)
 		return err
 	}
 	return nil
 }
 
-func (s *Sink) transact(ctx context.Context, g sink.Grant, conn *sql.Conn, changes []change) error {
-	run := func(text string) error { return s.session.exec(ctx, s.cfg.ReadTimeout, text) }
+func (s *Sink) transact(ctx context.Context, g sink.Grant, on *session, conn *sql.Conn, changes []change) error {
+	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes)}
+	run := func(text string) error { return p.add(ctx, text) }
 	if err := run("BEGIN"); err != nil {
 		return err
 	}
 	w := writer{
-		dialect: s.session.dialect,
+		dialect: on.dialect,
 		target:  s.cfg.MaxStatementBytes,
-		max:     max(s.session.maxPacket-packetSlack, packetSlack),
+		rows:    batchRows,
+		max:     on.maxStatement(),
 		run:     run,
 	}
-	if err := w.plan(makePlan(changes, &s.texts, s.session.dialect)); err != nil {
+	if !s.cfg.Batch {
+		w.rows = 1
+	}
+	if err := w.plan(makePlan(changes, &s.texts, on.dialect)); err != nil {
+		return err
+	}
+	if g.Deadline.IsZero() {
+		// There is nothing to look at before the end: it may go along.
+		if err := run("COMMIT"); err != nil {
+			return err
+		}
+		return p.send(ctx)
+	}
+	if err := p.send(ctx); err != nil {
 		return err
 	}
 	if err := expired(g); err != nil {
@@ -90,17 +218,4 @@ func (s *Sink) transact(ctx context.Context, g sink.Grant, conn *sql.Conn, chang
 	defer cancel()
 	_, err := conn.ExecContext(wait, "COMMIT")
 	return err
-}
-
-// abandon takes a failed transaction back. If the server cannot be asked to,
-// it does so itself when it sees the connection gone.
-func (s *Sink) abandon(conn *sql.Conn, cause error) {
-	if !isGone(cause) {
-		ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
-		defer cancel()
-		if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
-			return
-		}
-	}
-	s.session.lose()
 }

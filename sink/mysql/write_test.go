@@ -24,7 +24,7 @@ func TestStatementsAreCut(t *testing.T) {
 	}
 	for _, target := range []int{1, 60, 200, 4096, 1 << 20} {
 		var got []string
-		w := writer{dialect: Dialect{Kind: MariaDB}, target: target, max: 1 << 20, run: func(s string) error {
+		w := writer{dialect: Dialect{Kind: MariaDB}, target: target, rows: batchRows, max: 1 << 20, run: func(s string) error {
 			if n := strings.Count(s, "),("); len(s) > target && n > 0 || n >= batchRows {
 				t.Fatalf("target %d: %d bytes, %d rows", target, len(s), n+1)
 			}
@@ -48,7 +48,7 @@ func TestStatementsAreCut(t *testing.T) {
 			}
 		}
 	}
-	w := writer{dialect: Dialect{Kind: MariaDB}, target: 100, max: 200, run: func(string) error { return nil }}
+	w := writer{dialect: Dialect{Kind: MariaDB}, target: 100, rows: batchRows, max: 200, run: func(string) error { return nil }}
 	big := []event.Image{image(t, tab, "1", strings.Repeat("'", 100))}
 	err := w.batches(text, text.put, "", big, w.appendRow)
 	if err == nil || !strings.Contains(err.Error(), "max_allowed_packet") || !strings.Contains(err.Error(), "s.t") {
@@ -63,7 +63,7 @@ func TestRowNearThePacket(t *testing.T) {
 	blob := bytes.Repeat([]byte{0, '\'', 0xff, 'x'}, 5<<20)
 	w.insert(tab, cells("1", string(blob)))
 	w.want("select length(b), md5(b) from t", fmt.Sprintf("%d|%s", len(blob), w.rows(fmt.Sprintf("select md5(repeat(x'0027ff78', %d))", 5<<20))[0]))
-	err := w.sink.Write(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", strings.Repeat("\x00", 33<<20))))})
+	err := w.sink.writeNow(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", strings.Repeat("\x00", 33<<20))))})
 	if !cdcerr.MySQLPacket.Is(err) || !strings.Contains(err.Error(), "max_allowed_packet") {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	tab := w.create("create table t (id int primary key)")
 	missing := tableOf(t, w.schema, "create table not_there (id int primary key)")
-	err := w.sink.Write(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")), w.row(missing, 1, nil, cells("1")))})
+	err := w.sink.writeNow(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")), w.row(missing, 1, nil, cells("1")))})
 	if !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "not_there") || !strings.Contains(err.Error(), "commit-ts") {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestGrantEnds(t *testing.T) {
 	w := newWorld(t)
 	tab := w.create("create table t (id int primary key)")
 	over := sink.Grant{Deadline: time.Now().Add(-time.Millisecond)}
-	if err := w.sink.Write(context.Background(), over, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !cdcerr.MySQLTxn.Is(err) {
+	if err := w.sink.writeNow(context.Background(), over, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !cdcerr.MySQLTxn.Is(err) {
 		t.Fatal(err)
 	}
 	if err := w.sink.DDL(context.Background(), over, &event.DDL{Action: event.ActionDropTable, Tables: []event.TableChange{{Before: tab}}}); err == nil {
@@ -104,7 +104,7 @@ func TestGrantEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon := sink.Grant{Deadline: time.Now().Add(300 * time.Millisecond)}
-	err = w.sink.Write(context.Background(), soon, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+	err = w.sink.writeNow(context.Background(), soon, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
 	if err == nil || time.Now().Before(soon.Deadline) {
 		t.Fatal(err)
 	}

@@ -83,6 +83,7 @@ func (j *judged) Checkpoint(_ context.Context, ts tso.TS) error {
 	return nil
 }
 
+func (*judged) Flush(context.Context) error                                  { return nil }
 func (*judged) SyncPoint(context.Context, sink.Grant, event.SyncPoint) error { return nil }
 
 func (*judged) Whole() bool  { return false }
