@@ -129,6 +129,22 @@ func newRig(t *testing.T, seed uint64) *rig {
 	return r
 }
 
+// storm lets faults strike until it is told to end.
+func (r *rig) storm(on bool, seed uint64) (calm func()) {
+	if !on {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	var struck errgroup.Group
+	struck.Go(func() error {
+		return r.server.Cluster().Storm(ctx, fake.Storm{Seed: seed, For: 50 * time.Millisecond})
+	})
+	return func() {
+		cancel()
+		must(r.t, struck.Wait())
+	}
+}
+
 // exec runs DDL in a database, with writers between all steps.
 func (r *rig) exec(db, sql string) error {
 	defer r.release()

@@ -34,7 +34,9 @@ func statement(rng *rand.Rand, n int) []string {
 		{"ALTER TABLE t COALESCE PARTITION 1"},
 		{"ALTER TABLE t ADD PARTITION PARTITIONS 1"},
 		{"ALTER TABLE t REORGANIZE PARTITION p0, p1 INTO (PARTITION p0 VALUES LESS THAN (6), PARTITION p1 VALUES LESS THAN (9))"},
-		{fmt.Sprintf("CREATE TABLE x%d LIKE t", n), fmt.Sprintf("ALTER TABLE x%d REMOVE PARTITIONING", n), fmt.Sprintf("ALTER TABLE t EXCHANGE PARTITION p1 WITH TABLE x%d WITHOUT VALIDATION", n)},
+		// Rows in a partition that is not theirs would meet others in the next
+		// reorganisation: what TiDB makes of them is nobody's business.
+		{fmt.Sprintf(alone+"CREATE TABLE x%d LIKE t", n), fmt.Sprintf(alone+"ALTER TABLE x%d REMOVE PARTITIONING", n), fmt.Sprintf(alone+"ALTER TABLE t EXCHANGE PARTITION p1 WITH TABLE x%d", n)},
 		{fmt.Sprintf("ALTER TABLE t ADD COLUMN c%d int NOT NULL DEFAULT %d FIRST", n, n)},
 		{fmt.Sprintf("ALTER TABLE t ADD COLUMN d%d varchar(20) DEFAULT 'd%d', ADD COLUMN e%d date", n, n, n)},
 		{fmt.Sprintf("ALTER TABLE t ADD COLUMN v%d bigint, MODIFY COLUMN n varchar(30)", n)},
@@ -82,6 +84,8 @@ func sequence(t *testing.T, seed uint64) {
 		must(t, r.server.Exec(r.ctx, sql, catalog.Session{DB: "d"}, nil))
 	}
 	r.fill()
+	// With every other seed the cluster is in trouble meanwhile.
+	calm := r.storm(seed%2 == 1, seed)
 	done := 0
 	for n := 0; done < 12 && n < 200; n++ {
 		for _, sql := range statement(r.rng, n) {
@@ -101,6 +105,7 @@ func sequence(t *testing.T, seed uint64) {
 			done++
 		}
 	}
+	calm()
 	r.fill()
 	r.finish()
 	if done < 12 {
