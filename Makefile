@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines or share state between those of others: the race
 # pass runs over these, and internal/lint holds the list against the code.
-RACE := agent api bench coordinator ingest internal/mariadb meta pipeline playground schemafeed server sink/blackhole sorter upstream upstream/fake upstream/fake/workload
+RACE := agent api bench chaos coordinator ingest internal/mariadb meta pipeline playground schemafeed server sink/blackhole sorter upstream upstream/fake upstream/fake/workload
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
@@ -45,6 +45,16 @@ test: mariadb ## all tests, then the race pass; installs what they need
 .PHONY: heavy
 heavy: ## the tests of some minutes that make test leaves out, and says so
 	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/...
+
+# How many seeds `make chaos` runs, from which on, and how many at the same time.
+RUNS ?= 200
+SEED ?= 1
+AT_ONCE ?= 3
+
+.PHONY: chaos
+chaos: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all kinds; a line a run, and docs/results/chaos.md
+	$(GO) test ./chaos -run TestChaos -v -timeout 6h -args -runs $(RUNS) -seed $(SEED) -at-once $(AT_ONCE) \
+		-summary $(CURDIR)/docs/results/chaos.md $(ARGS)
 
 .PHONY: race
 race: cc mariadb ## the packages with goroutines or locks under the race detector, in short form

@@ -107,6 +107,8 @@ var (
 		"use the version of Sluice that wrote it, or a newer one", Terminal}
 	NotOwner = &Code{"CDC:ErrNotOwner", "a capture that is not the owner tried what only the owner may",
 		"none: the owner does it", Retry}
+	EpochChanged = &Code{"CDC:ErrChangefeedEpochChanged", "an operator has set the changefeed's checkpoint while it ran",
+		"none: the changefeed begins anew from there", Retry}
 	SessionLost = &Code{"CDC:ErrEtcdSessionDone", "a capture could not renew its session in time",
 		"none: the capture begins anew; if it goes on, check the network to etcd and the load of this machine", CaptureFatal}
 	ChangefeedExists = &Code{"CDC:ErrChangeFeedAlreadyExists", "there is a changefeed of this name",
@@ -188,7 +190,7 @@ func All() []*Code {
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
-		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, SessionLost, ChangefeedExists, ChangefeedNotFound,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, EpochChanged, SessionLost, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,

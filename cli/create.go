@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 
@@ -82,8 +81,8 @@ func (t *terminal) create(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if in.ReplicaConfig, err = json.Marshal(config); err != nil {
-		return cdcerr.InvalidArgument.Wrap(err, "--config")
+	if in.ReplicaConfig, err = config.request(); err != nil {
+		return err
 	}
 	for flag, to := range map[string]*tso.TS{"start-ts": &in.StartTS, "target-ts": &in.TargetTS} {
 		if text := str(c, flag); text != "" {
@@ -120,11 +119,11 @@ func (t *terminal) create(c *cobra.Command) error {
 	if err := t.confirmLag(c, now, in.StartTS); err != nil {
 		return err
 	}
-	if err := t.confirmTables(c, tables, config); err != nil {
+	if err := t.confirmTables(c, tables, config.clear); err != nil {
 		return err
 	}
-	if in.ReplicaConfig, err = json.Marshal(config); err != nil {
-		return cdcerr.InvalidArgument.Wrap(err, "--config")
+	if in.ReplicaConfig, err = config.request(); err != nil {
+		return err
 	}
 	var f api.FeedInfo
 	if err := ask.ask(c.Context(), http.MethodPost, feedsPath, nil, in, &f); err != nil {
@@ -216,12 +215,10 @@ func (t *terminal) update(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if len(config) > 0 {
-		if in.ReplicaConfig, err = json.Marshal(config); err != nil {
-			return cdcerr.InvalidArgument.Wrap(err, "--config")
-		}
+	if in.ReplicaConfig, err = config.request(); err != nil {
+		return err
 	}
-	if in.SinkURI == nil && in.TargetTS == nil && len(config) == 0 {
+	if in.SinkURI == nil && in.TargetTS == nil && config.empty() {
 		return cdcerr.InvalidArgument.New("%s: nothing to change: give --sink-uri, --target-ts or --config", c.CommandPath())
 	}
 	ask, err := t.client(c)
@@ -232,16 +229,16 @@ func (t *terminal) update(c *cobra.Command) error {
 	if err := ask.ask(c.Context(), http.MethodGet, feedPath(c, ""), space(c), nil, &was); err != nil {
 		return err
 	}
-	changes, err := t.changes(was, in, config)
+	lines, err := changes(was, in, config)
 	if err != nil {
 		return err
 	}
-	if len(changes) == 0 {
+	if len(lines) == 0 {
 		return t.done("Changefeed %s is like that already.", was.ID)
 	}
 	if t.output != "json" {
 		fmt.Fprintf(t.Err, "Changes of changefeed %s:\n", was.ID)
-		for _, line := range changes {
+		for _, line := range lines {
 			fmt.Fprintf(t.Err, "  %s\n", line)
 		}
 	}
@@ -253,31 +250,4 @@ func (t *terminal) update(c *cobra.Command) error {
 		return err
 	}
 	return t.shown("Update changefeed config successfully!", f)
-}
-
-// settings is what the file and the flags say of a changefeed, in the API's
-// words, and only what they say: the rest has the server's defaults.
-func (t *terminal) settings(c *cobra.Command) (map[string]any, error) {
-	config := map[string]any{}
-	if path := str(c, "config"); path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, cdcerr.InvalidArgument.Wrap(err, "--config")
-		}
-		if config, err = fileSettings(path, text); err != nil {
-			return nil, err
-		}
-	}
-	if registry := str(c, "schema-registry"); registry != "" {
-		sink, ok := config["sink"].(map[string]any)
-		if !ok {
-			sink = map[string]any{}
-			config["sink"] = sink
-		}
-		sink["schema_registry"] = registry
-	}
-	if str(c, "disable-gc-check") == "true" {
-		config["check_gc_safe_point"] = false
-	}
-	return config, nil
 }

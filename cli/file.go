@@ -1,89 +1,172 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"reflect"
 	"slices"
-	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/strict"
 )
 
+// settings are what a file and flags say of a changefeed, in the API's words,
+// and only what they say: the rest has the server's defaults.
+type settings struct {
+	clear map[string]any // for the server
+	shown map[string]any // for a person: secrets are masked
+}
+
+func (s settings) empty() bool { return len(s.clear) == 0 }
+
+// request is what the API takes.
+func (s settings) request() (json.RawMessage, error) {
+	if s.empty() {
+		return nil, nil
+	}
+	text, err := json.Marshal(s.clear)
+	return text, cdcerr.InvalidArgument.Wrap(err, "--config")
+}
+
+// settings reads the file and the flags of a command. The file is held to what a
+// changefeed's may say before anybody is asked.
+func (t *terminal) settings(c *cobra.Command) (settings, error) {
+	s := settings{clear: map[string]any{}}
+	if path := str(c, "config"); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return s, cdcerr.InvalidArgument.Wrap(err, "--config")
+		}
+		if s.clear, err = fileSettings(path, text); err != nil {
+			return s, err
+		}
+	}
+	if registry := str(c, "schema-registry"); registry != "" {
+		sink, ok := s.clear["sink"].(map[string]any)
+		if !ok {
+			sink = map[string]any{}
+			s.clear["sink"] = sink
+		}
+		sink["schema_registry"] = registry
+	}
+	if str(c, "disable-gc-check") == "true" {
+		s.clear["check_gc_safe_point"] = false
+	}
+	return s, s.mask()
+}
+
 // fileSettings reads a changefeed's file into the API's words.
 func fileSettings(path string, text []byte) (map[string]any, error) {
-	var tree map[string]any
-	if err := strict.TOML(text, &tree); err != nil {
-		return nil, cdcerr.InvalidArgument.Wrap(err, "%s", path)
+	config, err := changefeed.ParseTOML(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if err = config.Validate(changefeed.Limits{SyncPointIntervalMin: 1}); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	tree := map[string]any{}
+	if err := strict.TOML(text, &tree); err != nil {
+		return nil, cdcerr.ConfigInvalid.Wrap(err, "%s", path)
+	}
+	out, _ := strict.Rename(tree, reflect.TypeFor[changefeed.Config](), "toml", "json").(map[string]any)
+	return out, nil
+}
+
+// mask fills shown.
+func (s *settings) mask() error {
+	text, err := s.request()
+	if err != nil {
+		return err
+	}
+	config, err := changefeed.ParseJSON(text, changefeed.Default())
+	if err != nil {
+		return err
+	}
+	masked, err := config.JSON()
+	if err != nil {
+		return err
+	}
+	whole, err := treeOf(masked)
+	if err != nil {
+		return err
+	}
+	s.shown = within(whole, s.clear)
+	return nil
+}
+
+// treeOf is an object of JSON, its numbers as they are written.
+func treeOf(text []byte) (map[string]any, error) {
 	out := map[string]any{}
-	for key, v := range tree {
-		out[underscored(key)] = inWords(key, v)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&out); err != nil {
+		return nil, cdcerr.ServerUnreachable.New("the server's answer holds no configuration")
 	}
 	return out, nil
 }
 
-func underscored(key string) string { return strings.ReplaceAll(key, "-", "_") }
-
-func inWords(below string, v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for key, e := range v {
-			name := underscored(key)
-			if below == "pulsar-config" || below == "oauth2" {
-				name = key
-			}
-			out[name] = inWords(key, e)
+// within is of a tree what another one has keys of.
+func within(whole, keys map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, v := range keys {
+		below, ok := v.(map[string]any)
+		tree, ok2 := whole[key].(map[string]any)
+		if ok && ok2 {
+			out[key] = within(tree, below)
+		} else {
+			out[key] = whole[key]
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = inWords(below, e)
-		}
-		return out
 	}
-	return v
+	return out
 }
 
-// changes are what an update would change, key by key.
-func (t *terminal) changes(was api.FeedInfo, in api.UpdateFeed, config map[string]any) ([]string, error) {
+// changes are what an update would change, key by key. Secrets are not compared:
+// nobody shows what they were.
+func changes(was api.FeedInfo, in api.UpdateFeed, s settings) ([]string, error) {
 	var out []string
 	if in.SinkURI != nil {
-		out = append(out, "sink_uri: another one")
+		out = append(out, fmt.Sprintf("sink_uri: %s -> %s", was.SinkURI, changefeed.URI(*in.SinkURI)))
 	}
 	if in.TargetTS != nil && *in.TargetTS != was.TargetTS {
 		out = append(out, fmt.Sprintf("target_ts: %d -> %d", was.TargetTS, *in.TargetTS))
 	}
-	var tree map[string]any
-	if err := json.Unmarshal(was.Config, &tree); err != nil {
-		return nil, cdcerr.ServerUnreachable.New("the server's answer holds no configuration")
-	}
-	return append(out, differences("", tree, config)...), nil
+	tree, err := treeOf(was.Config)
+	return append(out, differences("", tree, s.shown, s.clear)...), err
 }
 
-// differences lists what now says otherwise than was.
-func differences(place string, was, now map[string]any) []string {
+// differences lists what now says otherwise than was, and where it says a secret.
+func differences(place string, was, now, clear map[string]any) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		below, ok := now[key].(map[string]any)
-		before, ok2 := was[key].(map[string]any)
-		if ok && (ok2 || was[key] == nil) {
-			out = append(out, differences(place+key+".", before, below)...)
+		said, _ := clear[key].(map[string]any)
+		if before, same := was[key].(map[string]any); ok && (same || was[key] == nil) {
+			out = append(out, differences(place+key+".", before, below, said)...)
 			continue
 		}
-		a, b := shown(was[key]), shown(now[key])
-		if a != b {
+		a, b := inJSON(was[key]), inJSON(now[key])
+		if a != b || hidden(now[key], clear[key]) {
 			out = append(out, fmt.Sprintf("%s%s: %s -> %s", place, key, a, b))
 		}
 	}
 	return out
 }
 
-func shown(v any) string {
+// hidden tells whether a value is shown with something masked in it.
+func hidden(shown, clear any) bool {
+	a, is := shown.(string)
+	b, was := clear.(string)
+	return is && was && a != b && bytes.Contains([]byte(a), []byte("xxxxx"))
+}
+
+func inJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

@@ -170,7 +170,8 @@ func status(err error) int {
 		cdcerr.RequestForward, cdcerr.PDUnreachable, cdcerr.MetaUnreachable}, code):
 		return StatusAway
 	case slices.Contains([]*cdcerr.Code{cdcerr.InvalidArgument, cdcerr.ServerConfigInvalid, cdcerr.NotInRelease, cdcerr.SinkURIInvalid,
-		cdcerr.FilterRuleInvalid, cdcerr.TargetTSInvalid, cdcerr.CheckpointInvalid}, code):
+		cdcerr.ConfigInvalid, cdcerr.ChangefeedIDInvalid, cdcerr.NamespaceInvalid, cdcerr.FilterRuleInvalid, cdcerr.FilterExpression, cdcerr.IgnoreEventInvalid,
+		cdcerr.TargetTSInvalid, cdcerr.CheckpointInvalid}, code):
 		return StatusTyped
 	}
 	return StatusFailed

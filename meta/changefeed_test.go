@@ -155,3 +155,34 @@ func TestNamesThatAreNoKeys(t *testing.T) {
 	_, err := s.CreateChangefeed(t.Context(), meta.Fence{}, feed, make([]byte, 1<<20), at(1, 1))
 	refused(t, err, cdcerr.InvalidArgument, "1048576 bytes")
 }
+
+// Whoever tracks a changefeed keeps what an operator writes beside it, does not take
+// a lost answer for a lost write, and does not write into another epoch.
+func TestTrack(t *testing.T) {
+	t.Parallel()
+	s := open(t, embedded(t.TempDir()))
+	ctx := t.Context()
+	made, err := s.CreateChangefeed(ctx, meta.Fence{}, feed, info, at(10, 50))
+	must(t, err)
+	track := s.Track(meta.Fence{}, made)
+	must(t, track.Advance(ctx, 20, 20))
+	read, err := s.Changefeed(ctx, feed)
+	must(t, err)
+	if read.Status != at(20, 50) {
+		t.Fatalf("%+v", read.Status)
+	}
+	paused := read.Status
+	paused.AdminJob = "pause"
+	_, err = s.PutStatus(ctx, meta.Fence{}, read, paused)
+	must(t, err)
+	must(t, track.Advance(ctx, 30, 60))
+	must(t, track.Advance(ctx, 30, 60)) // as after an answer that was lost
+	if read, err = s.Changefeed(ctx, feed); err != nil || read.Status.AdminJob != "pause" || read.Status.CheckpointTS != 30 {
+		t.Fatalf("%+v, %v", read.Status, err)
+	}
+	refused(t, track.Advance(ctx, 29, 60), cdcerr.Unexpected, "P3")
+	_, err = s.PutStatus(ctx, meta.Fence{}, read, meta.Status{CheckpointTS: 5, ResolvedTS: 5, Epoch: 2})
+	must(t, err)
+	refused(t, track.Advance(ctx, 40, 60), cdcerr.EpochChanged, "epoch 2")
+	refused(t, track.Advance(ctx, 40, 60), cdcerr.EpochChanged, "epoch 2")
+}

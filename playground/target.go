@@ -190,7 +190,7 @@ func (d *database) open(ctx context.Context, a *attached) (sink.Sink, error) {
 		return nil, err
 	}
 	guarded := guard{s, d}
-	if err := copyStart(ctx, a, guarded); err != nil {
+	if err := a.CopyStart(ctx, guarded); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return guarded, nil
@@ -200,45 +200,24 @@ func (d *database) sink(ctx context.Context, rows mysql.Snapshot) (sink.Sink, er
 	return downstream.Open(ctx, d.uri, downstream.Config{Snapshot: rows, Log: d.log})
 }
 
-// copyStart gives an empty downstream what stood upstream, as DDLs that nobody ran
-// upstream: a recovered table is one that appears whole. Databases and tables are
-// those of just before the start, since DDLs from the start on follow; rows are
-// those of the start itself, since only later ones follow.
-func copyStart(ctx context.Context, a *attached, to sink.Sink) error {
-	before := a.start.Prev()
-	for _, db := range a.stood {
-		err := to.DDL(ctx, sink.Grant{}, &event.DDL{
-			Action: event.ActionCreateSchema, SwitchTS: before, FinishedTS: before, DatabaseAfter: db,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for _, t := range a.before {
-		d := &event.DDL{SwitchTS: a.start, FinishedTS: a.start, Schema: t.Schema, Tables: []event.TableChange{{After: t}}}
-		switch t.Kind {
-		case event.BaseTable:
-			d.Action = event.ActionRecoverTable
-		case event.View:
-			d.Action = event.ActionCreateView
-		default:
-			continue // what is in a sequence or a temporary table is in no event either
-		}
-		if err := to.DDL(ctx, sink.Grant{}, d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // end reads the databases of the recording back.
 func (d *database) end(ctx context.Context, j *verify.Judge, o outcome) (*verify.Verdict, error) {
-	contents, err := readBack(ctx, d.db, o.databases, j.Table)
+	contents, err := ReadBack(ctx, d.db, o.databases, j.Table)
+	if err != nil {
+		return nil, err
+	}
+	return j.EndOf(contents), nil
+}
+
+// ReadBack reads databases downstream for a verdict, with what such a server cannot
+// show as TiDB does. shape is what a table is upstream, nil for one that is not known.
+func ReadBack(ctx context.Context, db *sql.DB, databases []string, shape func(schema, table string) *event.Table) (*verify.Contents, error) {
+	contents, err := readBack(ctx, db, databases, shape)
 	if err != nil {
 		return nil, err
 	}
 	var version, comment string
-	if err := d.db.QueryRowContext(ctx, "SELECT @@version, @@version_comment").Scan(&version, &comment); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT @@version, @@version_comment").Scan(&version, &comment); err != nil {
 		return nil, cdcerr.MySQLConnection.Wrap(err, "asking for the version downstream")
 	}
 	if kind := mysql.Detect(version, comment).Kind; kind != mysql.TiDB {
@@ -248,7 +227,7 @@ func (d *database) end(ctx context.Context, j *verify.Judge, o outcome) (*verify
 			contents.Lacks[event.Sequence] = mysql.FeatureSequence
 		}
 	}
-	return j.EndOf(contents), nil
+	return contents, nil
 }
 
 // shownInLatin1: outside TiDB a latin1 column keeps the bytes of what is no text

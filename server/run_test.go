@@ -189,6 +189,7 @@ func (p *plane) Run(ctx context.Context, leave <-chan struct{}) error {
 
 // A server without a control plane is a member that says what it lacks.
 func TestWithoutPlane(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	r := start(t, config(t), nil)
 	body := r.get(t, "/status", ok)
 	var status api.ServerStatus
@@ -234,6 +235,7 @@ func TestWithoutPlane(t *testing.T) {
 
 // The API speaks for the control plane, and goes on while it hands over.
 func TestHandsOver(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	made := make(chan *plane, 1)
 	r := start(t, config(t), func(_ context.Context, g server.Given) (server.Plane, error) {
 		p := &plane{given: g, leave: make(chan struct{}), hand: make(chan struct{})}
@@ -280,6 +282,7 @@ func TestHandsOver(t *testing.T) {
 // Whoever loses its session begins anew under another name, and what is terminal
 // ends the server.
 func TestBeginsAnew(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	ids := make(chan capture.ID, 3)
 	fates := []error{cdcerr.SessionLost.New("test"), cdcerr.ServerListen.New("also"), cdcerr.Bug("broken")}
 	n := 0
@@ -304,6 +307,7 @@ func TestBeginsAnew(t *testing.T) {
 
 // What keeps a server from starting is said with a code.
 func TestRefusals(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer l.Close()

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -102,6 +103,21 @@ func (b *Board) List(context.Context) ([]api.Feed, error) {
 	return slices.Clone(b.feeds), nil
 }
 
+// check is a configuration as it is shown, if it can be one with this sink.
+func check(text json.RawMessage, over changefeed.Config, uri string) (json.RawMessage, error) {
+	config, err := changefeed.ParseJSON(text, over)
+	if err == nil {
+		err = config.Validate(changefeed.Limits{})
+	}
+	if err == nil {
+		_, err = config.Check(changefeed.URI(uri))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return config.JSON()
+}
+
 func (b *Board) at(id api.FeedID) (int, error) {
 	for i, f := range b.feeds {
 		if f.ID == id {
@@ -132,10 +148,14 @@ func (b *Board) Create(_ context.Context, c api.Creation) (api.Feed, error) {
 	if _, err := b.at(c.ID); err == nil {
 		return api.Feed{}, cdcerr.ChangefeedExists.New("changefeed %s", c.ID.Name)
 	}
+	config, err := check(c.Config, changefeed.Default(), c.SinkURI)
+	if err != nil {
+		return api.Feed{}, err
+	}
 	if c.TargetTS != 0 && c.TargetTS <= c.StartTS {
 		return api.Feed{}, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d", c.TargetTS, c.StartTS)
 	}
-	f := api.Feed{ID: c.ID, SinkURI: c.SinkURI, StartTS: c.StartTS, TargetTS: c.TargetTS, Config: c.Config, State: "normal", Created: Present.Time(),
+	f := api.Feed{ID: c.ID, SinkURI: changefeed.URI(c.SinkURI).String(), StartTS: c.StartTS, TargetTS: c.TargetTS, Config: config, State: "normal", Created: Present.Time(),
 		Checkpoint: c.StartTS, Resolved: c.StartTS}
 	b.feeds = append(b.feeds, f)
 	return f, nil
@@ -157,10 +177,14 @@ func (b *Board) Update(_ context.Context, id api.FeedID, c api.Change) (api.Feed
 		f.TargetTS = *c.TargetTS
 	}
 	if c.SinkURI != nil {
-		f.SinkURI = *c.SinkURI
+		f.SinkURI = changefeed.URI(*c.SinkURI).String()
 	}
 	if len(c.Config) > 0 {
-		f.Config = c.Config
+		config, err := check(c.Config, changefeed.Default(), "blackhole:///")
+		if err != nil {
+			return api.Feed{}, err
+		}
+		f.Config = config
 	}
 	return *f, nil
 }
@@ -215,8 +239,8 @@ func (b *Board) Verify(_ context.Context, c api.Creation) (api.Tables, error) {
 	if b.Refuse != nil {
 		return api.Tables{}, b.Refuse
 	}
-	if c.SinkURI == "" {
-		return api.Tables{}, cdcerr.SinkURIInvalid.New("sink_uri: is missing")
+	if _, err := check(c.Config, changefeed.Default(), c.SinkURI); err != nil {
+		return api.Tables{}, err
 	}
 	good, bad := api.Table{Schema: "a", Table: "t", ID: 104}, api.Table{Schema: "a", Table: "keyless", ID: 106, Reason: "no primary key and no usable unique key"}
 	if b.Keyed {

@@ -64,7 +64,9 @@ var rooms = []Room{
 
 	// For tests.
 	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
-	{"api/apitest", Kit, "a cluster in memory, for tests of what asks one", wordsAnd("api")},
+	{"chaos", Kit, "a capture in a process of its own, killed and restarted in a storm of faults, and what arrives held against what was",
+		wordsAnd("agent", "filter", "internal/mariadb", "meta", "playground", "sink", "sink/downstream", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
+	{"api/apitest", Kit, "a cluster in memory, for tests of what asks one", wordsAnd("api", "changefeed")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
 	{"internal/golden", Kit, "how tests read the recordings", wordsAnd()},
 	{"internal/script", Kit, "stories in testdata: what is done to a machine, and what it decided", nil},

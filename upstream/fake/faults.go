@@ -163,12 +163,16 @@ func streamCut(_ context.Context, b *blow) (string, error) {
 	return fmt.Sprintf("%d streams of store %d", b.cluster.Cut(store), store), nil
 }
 
-func feedError(_ context.Context, b *blow) (string, error) {
+func feedError(ctx context.Context, b *blow) (string, error) {
 	e := FeedError(1 + b.rng.IntN(int(Unexplained)))
 	region := b.region()
 	n := b.cluster.Fail(region, e)
 	again := b.rng.IntN(3)
 	b.cluster.Refuse(again, FeedError(1+b.rng.IntN(int(Unexplained))))
+	// A subscriber that takes its time, as it should after an error, is not to meet
+	// the refusals of all the storm one after the other.
+	b.last(ctx, 0.5)
+	b.cluster.accept()
 	return fmt.Sprintf("error %d for %d registrations of region %d, %d refused", e, n, region, again), nil
 }
 

@@ -83,6 +83,13 @@ func (c *Cluster) Refuse(n int, e FeedError) {
 	}
 }
 
+// accept refuses nothing any more.
+func (c *Cluster) accept() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusals = nil
+}
+
 // refuseLocked is the error for a registration that is to be refused, else nil.
 func (c *Cluster) refuseLocked(r *topology.Region) *cdcpb.Error {
 	if len(c.refusals) == 0 {

@@ -386,11 +386,16 @@ func (kp *keyPlan) step(kind stepKind, at int, s step) {
 	kp.steps = append(kp.steps, s)
 }
 
+// lifetime is the time to live of recorded locks, in milliseconds: whoever wrote one
+// lives until the recording says what became of it, at whatever speed that is
+// replayed. Nobody else may end it.
+const lifetime = 365 * 24 * 3600 * 1000
+
 // apply does one step to a store.
 func (s *step) apply(st *mvcc.Store) (mvcc.Change, error) {
 	l := mvcc.Lock{
 		Op: s.op, Key: s.key, Value: s.value, Primary: s.key,
-		StartTS: s.start, TxnSource: s.source, Generation: s.gen,
+		StartTS: s.start, TTL: lifetime, TxnSource: s.source, Generation: s.gen,
 	}
 	// A version above start-ts means that the transaction took a pessimistic
 	// lock after it. When exactly is not recorded; no earlier than this.

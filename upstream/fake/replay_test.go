@@ -3,11 +3,14 @@ package fake_test
 import (
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
+	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"go.uber.org/goleak"
 
 	"github.com/sluice-cdc/sluice/tso"
@@ -228,4 +232,31 @@ func TestReplayWithoutSubscribers(t *testing.T) {
 	if c.TS() < rec.EndTS {
 		t.Errorf("the clock stands at %d, END is %d", c.TS(), rec.EndTS)
 	}
+}
+
+// A recorded transaction's client lives until the recording says what became of it,
+// however slowly that is replayed: nobody may end its locks before.
+func TestRecordedLocksAreTheirOwners(t *testing.T) {
+	rec, err := fake.LoadRecording(writeRecording(t, strings.ReplaceAll(goodMeta, "100", "262144000"), `
+		{'type':'START','ts':262144000}
+		{'type':'PREWRITE','op':'PUT','key':[t1],'value':[a],'start_ts':262144010}
+		{'type':'COMMIT','op':'PUT','key':[t1],'start_ts':262144010,'commit_ts':524288000}
+		{'type':'END','ts':524288001}`))
+	must(t, err)
+	c := run(t, fake.Config{Recording: rec, Calm: true, Speed: 1e-6})
+	cl := newClient(t, c)
+	eventually(t, "the lock", func(ctx context.Context) error {
+		r := cl.regionOf(t, "t1")
+		resp, err := cl.kv(r).KvCheckTxnStatus(ctx, &kvrpcpb.CheckTxnStatusRequest{Context: kvContext(r), PrimaryKey: []byte("t1"),
+			LockTs: 262144010, CallerStartTs: math.MaxUint64, CurrentTs: uint64(tso.At(time.Unix(86400*30, 0))), VerifyIsPrimary: true})
+		switch {
+		case err != nil:
+			return err
+		case resp.Error != nil || resp.LockTtl == 0:
+			return fmt.Errorf("not there yet: %v", resp)
+		case resp.Action == kvrpcpb.Action_TTLExpireRollback:
+			t.Errorf("the lock was ended: %v", resp)
+		}
+		return nil
+	})
 }

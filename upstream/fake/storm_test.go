@@ -263,3 +263,17 @@ func TestBrokenPromisesAreNoticed(t *testing.T) {
 		})
 	}
 }
+
+// A storm's errors are over with it: what nobody met is not kept for who comes later.
+func TestNoErrorOutlivesAStorm(t *testing.T) {
+	c, cl := calm(t)
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	struck := 0
+	must(t, c.Storm(ctx, fake.Storm{Seed: seedOf(t), Faults: []string{"feed-error"}, Every: time.Millisecond, For: 10 * time.Millisecond,
+		Told: func(string, string) { struck++ }}))
+	if struck < 10 {
+		t.Fatalf("only %d errors", struck)
+	}
+	cl.subscribed(t, "t1")
+}

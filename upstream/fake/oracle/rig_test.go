@@ -93,7 +93,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	t.Helper()
 	cluster, err := fake.Start(fake.Config{ResolvedInterval: 5 * time.Millisecond})
 	must(t, err)
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
 	services, ctx := errgroup.WithContext(ctx)
 	services.Go(func() error { return cluster.Run(ctx) })
 	r := &rig{t: t, ctx: ctx, stop: stop, rng: rand.New(rand.NewPCG(seed, 1)), ended: make(chan error, 1), kept: 1000}

@@ -97,7 +97,7 @@ func TestBackfillsReachEveryRow(t *testing.T) {
 			t.Run(key[:8]+" "+change, func(t *testing.T) {
 				t.Parallel()
 				client := start(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
 				s, err := workload.NewServer(ctx, client)
 				must(t, err)

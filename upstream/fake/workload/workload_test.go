@@ -59,7 +59,7 @@ func seedOf(t *testing.T) uint64 {
 func run(t *testing.T, cfg workload.Config) (*live.Client, *workload.Workload) {
 	t.Helper()
 	client := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	w, err := workload.New(ctx, client, cfg)
 	must(t, err)
@@ -171,7 +171,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 // Two versions of a schema are in use after a step, and no more.
 func TestWritersAreOneVersionApart(t *testing.T) {
 	client := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s, err := workload.NewServer(ctx, client)
 	must(t, err)

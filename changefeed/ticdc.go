@@ -1,0 +1,143 @@
+package changefeed
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// ticdcInfo is a changefeed as TiCDC keeps it in etcd, as far as it is about one here.
+type ticdcInfo struct {
+	UpstreamID     uint64    `json:"upstream-id"`
+	SinkURI        URI       `json:"sink-uri"`
+	CreateTime     time.Time `json:"create-time"`
+	StartTS        tso.TS    `json:"start-ts"`
+	TargetTS       tso.TS    `json:"target-ts"`
+	CreatorVersion string    `json:"creator-version"`
+}
+
+// FromTiCDC reads a changefeed that TiCDC keeps: the values of its info and status
+// keys. It comes stopped, at TiCDC's checkpoint. Keys that are not said have the
+// defaults of the TiCDC that created it. The notes name keys that are not known
+// here; they are not taken over. Whether this release can replicate it, Check says.
+func FromTiCDC(id ID, info, status []byte) (Info, Status, []string, error) {
+	fail := func(err error) (Info, Status, []string, error) { return Info{}, Status{}, nil, err }
+	var kept ticdcInfo
+	if err := json.Unmarshal(info, &kept); err != nil {
+		return fail(cdcerr.ConfigInvalid.Wrap(err, "TiCDC's changefeed %s", id))
+	}
+	var reached struct {
+		CheckpointTS tso.TS `json:"checkpoint-ts"`
+	}
+	if err := json.Unmarshal(status, &reached); err != nil {
+		return fail(cdcerr.ConfigInvalid.Wrap(err, "the status of TiCDC's changefeed %s", id))
+	}
+	if reached.CheckpointTS == 0 {
+		return fail(cdcerr.ConfigInvalid.New("the status of TiCDC's changefeed %s has no checkpoint-ts", id))
+	}
+	whole, err := decode(info) // numbers to the digit
+	if err != nil {
+		return fail(err)
+	}
+	given := any(map[string]any{})
+	if top, ok := whole.(map[string]any); ok && top["config"] != nil {
+		given = top["config"]
+	}
+	var unknown []string
+	renamed := apiNames(given, reflect.TypeFor[Config](), "", &unknown)
+	initial := Default()
+	initial.CaseSensitive = oldCaseSensitive(kept.CreatorVersion)
+	base, err := inClear(initial)
+	if err != nil {
+		return fail(err)
+	}
+	config, err := parseClear(overlay(base, renamed, base))
+	if err != nil {
+		return fail(err)
+	}
+	config.fill()
+	slices.Sort(unknown)
+	notes := make([]string, len(unknown))
+	for i, key := range unknown {
+		notes[i] = fmt.Sprintf("%s is not known here and is not taken over", key)
+	}
+	out := Info{
+		Namespace: id.Namespace, Name: id.Name, UpstreamID: kept.UpstreamID, SinkURI: kept.SinkURI, CreateTime: kept.CreateTime,
+		CreatorVersion: kept.CreatorVersion, StartTS: kept.StartTS, TargetTS: kept.TargetTS, Config: config,
+	}
+	return out, Status{CheckpointTS: reached.CheckpointTS, ResolvedTS: reached.CheckpointTS, State: Stopped}, notes, id.Validate()
+}
+
+// apiNames gives the keys of TiCDC's etcd, which are TOML's, the names of the API.
+func apiNames(v any, t reflect.Type, place string, unknown *[]string) any {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := v.(type) {
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = apiNames(e, t.Elem(), fmt.Sprintf("%s[%d]", place, i), unknown)
+		}
+		return out
+	case map[string]any:
+		if !isTable(t) {
+			return v
+		}
+		out := map[string]any{}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
+			inAPI, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if e, ok := v[name]; ok && name != "-" {
+				out[inAPI] = apiNames(e, f.Type, join(place, name), unknown)
+			}
+		}
+		for key := range v {
+			if _, known := fieldOf(t, key); !known {
+				*unknown = append(*unknown, join(place, key))
+			}
+		}
+		return out
+	}
+	return v
+}
+
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("toml"), ","); name == key && name != "-" {
+			return t.Field(i), true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// oldCaseSensitive is the default of case-sensitive in the TiCDC of this version:
+// true until 6.5.6, 7.1.3 and 7.5.0.
+func oldCaseSensitive(version string) bool {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d.%d", &major, &minor, &patch); n < 3 {
+		return false // nobody knows: as it is now
+	}
+	at := func(M, m, p int) bool {
+		return major > M || major == M && (minor > m || minor == m && patch >= p)
+	}
+	switch {
+	case at(7, 5, 0):
+		return false
+	case major == 7 && minor == 1:
+		return patch < 3
+	case major == 6 && minor == 5:
+		return patch < 6
+	}
+	return true
+}
