@@ -35,6 +35,9 @@ type Plan struct {
 type Kill struct {
 	Checkpoints int
 	After       time.Duration
+	// Early counts the time from the start of the process, else it is from when the
+	// changefeed goes on.
+	Early bool
 }
 
 // Subjects are what a plan may be about: all recordings, and the workloads.
@@ -79,7 +82,9 @@ func NewPlan(seed uint64, subjects []string, s Size) Plan {
 	// A database makes a run three times as long.
 	p.Database = rng.IntN(6) == 0 && s.Databases
 	for range rng.IntN(s.KillsMax + 1) {
-		p.Kills = append(p.Kills, Kill{1 + rng.IntN(12), 200*time.Millisecond + time.Duration(rng.Int64N(int64(2*s.Lasts)))})
+		p.Kills = append(p.Kills, Kill{
+			Checkpoints: 1 + rng.IntN(12), After: 50*time.Millisecond + time.Duration(rng.Int64N(int64(s.Lasts))), Early: rng.IntN(4) == 0,
+		})
 	}
 	return p
 }

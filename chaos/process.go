@@ -32,7 +32,6 @@ type child struct {
 
 	mu        sync.Mutex
 	saved     tso.TS // the highest that was told
-	count     int    // told in this life
 	wrong     []string
 	reached   chan struct{} // closed when saved has reached until
 	until     tso.TS        // 0: not known yet
@@ -54,7 +53,6 @@ type end struct {
 func (c *child) live(ctx context.Context, kill *Kill) (end, error) {
 	c.mu.Lock()
 	c.processes++
-	c.count = 0
 	c.config.ID = capture.ID(fmt.Sprintf("capture-%d", c.processes))
 	c.mu.Unlock()
 	config, err := json.Marshal(c.config)
@@ -73,15 +71,15 @@ func (c *child) live(ctx context.Context, kill *Kill) (end, error) {
 		return end{}, err
 	}
 	var g errgroup.Group
-	over, enough := make(chan struct{}), make(chan struct{})
-	g.Go(func() error { return c.listen(out, kill, enough) })
+	w := &watched{process: cmd.Process, kill: kill, over: make(chan struct{}), begun: make(chan struct{}), enough: make(chan struct{})}
+	g.Go(func() error { return c.listen(out, w) })
 	var killed bool
 	g.Go(func() error {
-		killed = c.watch(ctx, cmd.Process, kill, over, enough)
+		killed = c.watch(ctx, w)
 		return nil
 	})
 	// The pipe is read to its end before the process is waited for.
-	err = c.wait(cmd, over, &g)
+	err = c.wait(cmd, w.over, &g)
 	return end{killed: killed, status: cmd.ProcessState.ExitCode()}, err
 }
 
@@ -97,36 +95,52 @@ func (c *child) wait(cmd *exec.Cmd, over chan struct{}, g *errgroup.Group) error
 	return listened
 }
 
-// watch ends the process when it is time to, and looks how much memory it takes.
-func (c *child) watch(ctx context.Context, p *os.Process, kill *Kill, over, enough <-chan struct{}) (killed bool) {
-	var late <-chan time.Time
-	if kill != nil {
-		timer := time.NewTimer(kill.After)
-		defer timer.Stop()
-		late = timer.C
+// watched is one process.
+type watched struct {
+	process *os.Process
+	kill    *Kill         // nil: it lives as long as it will
+	over    chan struct{} // closed when it has ended
+	begun   chan struct{} // closed when the changefeed goes on
+	enough  chan struct{} // closed when it has persisted as much as it was to
+}
+
+// watch ends a process when it is time to, and looks how much memory it takes.
+func (c *child) watch(ctx context.Context, w *watched) (killed bool) {
+	// A timer that is not started yet; a life that never begins is not the kill's matter.
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	begun := w.begun
+	if w.kill != nil && w.kill.Early {
+		timer.Reset(w.kill.After)
+		begun = nil
 	}
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
-	reached, done := c.reached, ctx.Done()
+	reached, done, enough := c.reached, ctx.Done(), w.enough
 	for {
 		select {
-		case <-over:
+		case <-w.over:
 			return killed
 		case <-look.C:
-			c.weigh(p.Pid)
+			c.weigh(w.process.Pid)
 			continue
-		case <-late:
+		case <-begun:
+			if begun = nil; w.kill != nil {
+				timer.Reset(w.kill.After)
+			}
+			continue
+		case <-timer.C:
 		case <-enough:
+			enough = nil
 		case <-reached:
 			reached = nil
-			_ = p.Signal(syscall.SIGTERM)
+			_ = w.process.Signal(syscall.SIGTERM)
 			continue
 		case <-done:
 			done = nil
 		}
-		late, enough = nil, nil
 		killed = true
-		_ = p.Kill()
+		_ = w.process.Kill()
 	}
 }
 
@@ -151,36 +165,40 @@ func (c *child) weigh(pid int) {
 }
 
 // listen takes what a process tells of its progress.
-func (c *child) listen(out io.Reader, kill *Kill, enough chan<- struct{}) error {
+func (c *child) listen(out io.Reader, w *watched) error {
 	lines := bufio.NewScanner(out)
+	lives, saved := 0, 0
 	for lines.Scan() {
 		word, number, _ := strings.Cut(lines.Text(), " ")
 		ts, err := tso.Parse(number)
 		if err != nil {
 			return err
 		}
-		if c.told(word, ts) && kill != nil {
-			if kill.Checkpoints--; kill.Checkpoints == 0 {
-				close(enough)
+		switch c.told(word, ts); word {
+		case "begin":
+			if lives++; lives == 1 {
+				close(w.begun)
+			}
+		case "saved":
+			if saved++; w.kill != nil && saved == w.kill.Checkpoints {
+				close(w.enough)
 			}
 		}
 	}
 	return nil // a pipe that breaks is one whose process was killed
 }
 
-// told is one line; it says whether the checkpoint was persisted.
-func (c *child) told(word string, ts tso.TS) bool {
+// told is one line.
+func (c *child) told(word string, ts tso.TS) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ts < c.saved {
 		c.wrong = append(c.wrong, fmt.Sprintf("P3, P7: %s %d, %d was persisted", word, ts, c.saved))
 	}
-	if word != "saved" {
-		return false
+	if word == "saved" {
+		c.saved = max(c.saved, ts)
+		c.doneLocked()
 	}
-	c.saved = max(c.saved, ts)
-	c.doneLocked()
-	return true
 }
 
 // finish says where the end is: a process that has persisted it is told to end.

@@ -41,6 +41,7 @@ type Result struct {
 	MemoryMax int64
 	Took      time.Duration
 	Err       error  // it could not be judged
+	locks     int    // left by clients that died, on a recording's tables
 	Said      string // by processes
 }
 
@@ -122,6 +123,7 @@ func (r *Result) act(ctx context.Context, c Config, s subject, dir string) (fail
 	err := g.Wait()
 	calm()
 	err = errors.Join(err, faults.Wait())
+	r.Struck["lock"] += r.locks // the storm's own are its goroutine's while it lasts
 	r.Processes, r.MemoryMax, r.Said = ch.processes, ch.memoryMax, ch.said.String()
 	if err != nil {
 		return fmt.Errorf("%w (%d processes, %d killed, persisted %d, target %d)", err, ch.processes, r.Killed, ch.saved, s.target())
@@ -192,8 +194,7 @@ func (r *Result) lives(ctx context.Context, ch *child) error {
 		}
 		var kill *Kill
 		if len(kills) > 0 {
-			kill = &Kill{kills[0].Checkpoints, kills[0].After}
-			kills = kills[1:]
+			kill, kills = &kills[0], kills[1:]
 		}
 		e, err := ch.live(ctx, kill)
 		switch {
@@ -283,7 +284,7 @@ func (r *Result) litter(ctx context.Context, s subject) error {
 		}
 		switch {
 		case err == nil:
-			r.Struck["lock"]++
+			r.locks++
 		case ctx.Err() == nil && !live.Retry(err):
 			return fmt.Errorf("leaving a lock: %w", err)
 		}

@@ -2,10 +2,12 @@ package meta
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,6 +34,9 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *em
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, cdcerr.InvalidArgument.Wrap(err, "Embedded.DataDir")
 	}
+	if err := c.Embedded.clearUnborn(log); err != nil {
+		return nil, err
+	}
 	// What is fatal to etcd panics in it; a data directory that is damaged is one such.
 	defer func() {
 		if r := recover(); r != nil {
@@ -44,7 +49,9 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *em
 	}
 	select {
 	case <-server.Server.ReadyNotify():
-		return server, nil
+		if err = c.Embedded.born(); err == nil {
+			return server, nil
+		}
 	case err = <-server.Err():
 		err = cdcerr.MetaUnreachable.Wrap(err, "the embedded etcd has stopped")
 	case <-server.Server.StopNotify():
@@ -52,8 +59,67 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *em
 	case <-ctx.Done():
 		err = cdcerr.MetaUnreachable.Wrap(ctx.Err(), "the embedded etcd has found no leader")
 	}
+	// Close alone would wait for a server that is not ready to be so.
+	server.Server.Stop()
 	server.Close()
 	return nil, err
+}
+
+// bornFile says that the member was ready once: what is in its directory counts.
+const bornFile = "sluice-ready"
+
+// clearUnborn puts aside what is left of a first start that did not come to its end.
+// A member makes its log before it writes there that it is a member; a process that
+// is killed in between leaves a log of nobody, and the next one waits for a leader
+// for good. Nobody was told anything by a member that was never ready, so that
+// nothing is lost. This is for a cluster of one: among several the others tell a
+// member who it is, and may have counted its vote. A directory with a snapshot in it
+// was ready somewhere: it was restored from a backup.
+func (e *Embedded) clearUnborn(log *slog.Logger) error {
+	left := filepath.Join(e.DataDir, "member")
+	if exists(filepath.Join(e.DataDir, bornFile)) || !exists(left) || len(e.members()) > 1 {
+		return nil
+	}
+	snapshots, err := filepath.Glob(filepath.Join(left, "snap", "*.snap"))
+	if err != nil || len(snapshots) > 0 {
+		return cdcerr.InvalidArgument.Wrap(err, "Embedded.DataDir")
+	}
+	aside := left + ".unready"
+	for n := 1; exists(aside); n++ {
+		aside = fmt.Sprintf("%s.unready-%d", left, n)
+	}
+	log.Warn("the embedded etcd was never ready here; beginning anew", "directory", left, "put aside as", aside)
+	return cdcerr.InvalidArgument.Wrap(os.Rename(left, aside), "Embedded.DataDir")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// born notes that the member is ready.
+func (e *Embedded) born() error {
+	name := filepath.Join(e.DataDir, bornFile)
+	if exists(name) {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = syncDir(e.DataDir)
+	}
+	return cdcerr.InvalidArgument.Wrap(err, "Embedded.DataDir")
+}
+
+// syncDir makes a new name in a directory last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // embedded is etcd's own configuration.

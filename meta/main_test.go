@@ -18,7 +18,12 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Etcd's members leave some connections between them to the end of the process.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*conn).serve"), goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"))
+}
 
 // embedded is a Config of an etcd in this process with quick elections.
 func embedded(dir string) meta.Config {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -277,4 +279,42 @@ func TestConfig(t *testing.T) {
 	cfg.Endpoints, cfg.RequestTimeout = []string{newProxy(t, "127.0.0.1:1").addr()}, 200*time.Millisecond
 	_, err := meta.Open(t.Context(), cfg)
 	refused(t, err, cdcerr.MetaUnreachable, fmt.Sprint(cfg.Endpoints[0]))
+}
+
+// A process that is killed in its first start leaves an etcd that was never ready. It
+// is put aside; one that was ready once, or was restored, never is.
+func TestFirstStartThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(dir string) error
+		lost    bool
+	}{
+		"never ready": {func(dir string) error { return os.Remove(filepath.Join(dir, "sluice-ready")) }, true},
+		"ready":       {func(string) error { return nil }, false},
+		"restored": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "sluice-ready")),
+				os.WriteFile(filepath.Join(dir, "member", "snap", "0000000000000001-0000000000000001.snap"), nil, 0o600))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := embedded(t.TempDir())
+			first, err := meta.Open(t.Context(), cfg)
+			must(t, err)
+			_, err = first.CreateChangefeed(t.Context(), meta.Fence{}, feed, info, at(1, 1))
+			first.Close()
+			must(t, err)
+			must(t, c.prepare(cfg.Embedded.DataDir))
+			second := open(t, cfg)
+			_, err = second.Changefeed(t.Context(), feed)
+			if cdcerr.ChangefeedNotFound.Is(err) != c.lost {
+				t.Errorf("got %v", err)
+			}
+			aside, err := filepath.Glob(filepath.Join(cfg.Embedded.DataDir, "member.unready*"))
+			must(t, err)
+			if (len(aside) == 1) != c.lost {
+				t.Errorf("put aside: %v", aside)
+			}
+		})
+	}
 }
