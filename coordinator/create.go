@@ -8,8 +8,6 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
-	"github.com/sluice-cdc/sluice/event"
-	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 )
@@ -19,8 +17,7 @@ type wanted struct {
 	info   changefeed.Info
 	status changefeed.Status
 	notes  []string // keys that do nothing, and why
-	found  *agent.Changefeed
-	scope  filter.Scope
+	plan   *changefeed.Plan
 }
 
 // want checks what an operator asks for. Nothing is written; what it takes of the
@@ -67,9 +64,9 @@ const creatingTTL = time.Hour
 
 // look reads the schema at the start-ts, finds out what would be replicated, and
 // whether the downstream can be written to.
-func (r *reign) look(ctx context.Context, w *wanted, service string) (err error) {
+func (r *reign) look(ctx context.Context, w *wanted, service string) error {
 	cfg := w.info.Config
-	w.found, err = r.cfg.Capture.Load(ctx, agent.Config{
+	found, err := r.cfg.Capture.Load(ctx, agent.Config{
 		Name: w.info.ID().String(), StartTS: w.info.StartTS, Filter: cfg.FilterConfig(r.cfg.Zone),
 		ForceReplicate: cfg.ForceReplicate, GCService: service, GCTTL: creatingTTL, Log: r.cfg.Log,
 	})
@@ -79,9 +76,14 @@ func (r *reign) look(ctx context.Context, w *wanted, service string) (err error)
 	if err != nil {
 		return err
 	}
-	w.scope = filter.Scope{Rules: w.found.Filter, ForceReplicate: cfg.ForceReplicate}
-	if t := w.tables(); len(t.Ineligible) > 0 && !cfg.IgnoreIneligibleTable && !cfg.ForceReplicate {
-		return cdcerr.TableIneligible.New("%s; or set ignore-ineligible-table = true to leave out: %s", "these tables cannot be replicated", names(t.Ineligible))
+	if w.plan, err = changefeed.NewPlan(&cfg, r.cfg.Zone, found.Feed.Tables(w.info.StartTS.Prev())); err != nil {
+		return err
+	}
+	if bad := w.plan.Of(changefeed.Invalid); len(bad) > 0 {
+		return cdcerr.FilterExpression.New("%s.%s: %s", bad[0].Schema, bad[0].Table, bad[0].Why)
+	}
+	if keyless := w.plan.Of(changefeed.Ineligible); len(keyless) > 0 && !cfg.IgnoreIneligibleTable {
+		return cdcerr.TableIneligible.New("%s; ignore-ineligible-table = true leaves them out", names(keyless))
 	}
 	return r.reach(ctx, &w.info)
 }
@@ -101,18 +103,16 @@ func (r *reign) reach(ctx context.Context, info *changefeed.Info) error {
 
 // tables are those at the start-ts, by whether they would be replicated.
 func (w *wanted) tables() (out api.Tables) {
-	for _, t := range w.found.Tables {
-		if t.Kind != event.BaseTable {
-			continue
-		}
-		line := api.Table{Schema: t.Schema, Table: t.Name, ID: t.ID, IsPartition: len(t.Partitions) > 0}
-		switch w.scope.Table(t) {
-		case filter.Wanted:
+	for _, t := range w.plan.Tables {
+		line := api.Table{Schema: t.Schema, Table: t.Table, ID: t.ID}
+		out.All = append(out.All, line)
+		switch t.Verdict {
+		case changefeed.Replicated:
 			out.Eligible = append(out.Eligible, line)
-		case filter.Keyless:
-			line.Reason = cdcerr.TableIneligible.Meaning
+		case changefeed.Ineligible:
+			line.Reason = t.Why
 			out.Ineligible = append(out.Ineligible, line)
-		case filter.OutOfRule:
+		case changefeed.LeftOut, changefeed.NoRows, changefeed.Invalid:
 		}
 	}
 	return out
@@ -121,7 +121,7 @@ func (w *wanted) tables() (out api.Tables) {
 // namesMax is how many tables an error lists.
 const namesMax = 10
 
-func names(tables []api.Table) (out string) {
+func names(tables []changefeed.Fate) (out string) {
 	for i, t := range tables {
 		switch {
 		case i == namesMax:

@@ -27,8 +27,7 @@ func TestGraphKeepsOrder(t *testing.T) {
 		cfg := Default()
 		cfg.MaxTxnRows = rapid.IntRange(1, 6).Draw(rt, "rows")
 		g := newGraph(lanes, cfg.MaxTxnRows)
-		var all []*unit
-		var order []*unit // as they were begun
+		var all, order []*unit // as they came, and as they were begun
 		seen := map[*unit]bool{}
 		held := map[*lane][]*unit{}
 		step := func() bool {
