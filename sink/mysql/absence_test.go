@@ -192,8 +192,8 @@ func TestDDLGoesOnWithoutItsConnection(t *testing.T) {
 	}
 	for !running() {
 	}
-	waits := make(waiting, 1)
-	w.sink.log = slog.New(waits)
+	waits := make(chan string, 1)
+	w.sink.log = slog.New(heard{"still carries a DDL out", waits})
 	p.cutAll()
 	<-waits
 	if err := other.Commit(); err != nil {
@@ -205,17 +205,22 @@ func TestDDLGoesOnWithoutItsConnection(t *testing.T) {
 	w.want("select a from t")
 }
 
-// waiting is a log that tells when a DDL is waited for.
-type waiting chan struct{}
+// heard is a log that hands on the lines whose message holds a text.
+type heard struct {
+	text string
+	to   chan string
+}
 
-func (waiting) Enabled(context.Context, slog.Level) bool { return true }
-func (w waiting) WithAttrs([]slog.Attr) slog.Handler     { return w }
-func (w waiting) WithGroup(string) slog.Handler          { return w }
+func (heard) Enabled(context.Context, slog.Level) bool { return true }
+func (h heard) WithAttrs([]slog.Attr) slog.Handler     { return h }
+func (h heard) WithGroup(string) slog.Handler          { return h }
 
-func (w waiting) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, "still carries a DDL out") {
+func (h heard) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+	if strings.Contains(r.Message, h.text) {
 		select {
-		case w <- struct{}{}:
+		case h.to <- line:
 		default:
 		}
 	}

@@ -2,10 +2,12 @@ package mysql
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
 )
 
 // BenchmarkStatements is what a row of 200 bytes costs on its way to SQL text:
@@ -36,4 +38,40 @@ func BenchmarkStatements(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
 	b.ReportMetric(float64(size)/float64(n), "bytes/row")
+}
+
+// BenchmarkIntoMariaDB is what a real server takes: transactions of 50 inserted
+// rows of 200 bytes, by one worker and by the usual number.
+func BenchmarkIntoMariaDB(b *testing.B) {
+	const rowsPerTxn, txnsPerWrite = 50, 40
+	for _, workers := range []int{1, 16} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			db := openDB(b)
+			mustExec(b, db, "CREATE OR REPLACE DATABASE bench")
+			mustExec(b, db, "CREATE TABLE bench.t (id bigint primary key, k int, c varchar(120), pad varchar(60))")
+			tab := tableOf(b, "bench", "create table t (id bigint primary key, k int, c varchar(120), pad varchar(60))")
+			s := openURI(b, fmt.Sprintf("%s?worker-count=%d", server.URI(), workers))
+			row := image(b, tab, "0", "7", strings.Repeat("c", 120), strings.Repeat("p", 60))
+			n := 0
+			for b.Loop() {
+				txns := make([]event.Txn, txnsPerWrite)
+				for i := range txns {
+					for range rowsPerTxn {
+						after := slices.Clone(row)
+						after[0] = event.IntValue(int64(n))
+						txns[i].Rows = append(txns[i].Rows, &event.Row{Table: tab, Key: fmt.Appendf(nil, "t_r%08d", n), After: after})
+						n++
+					}
+				}
+				if err := s.Write(b.Context(), sink.Grant{}, txns); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := s.Flush(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
+			mustExec(b, db, "DROP DATABASE bench")
+		})
+	}
 }

@@ -1,0 +1,153 @@
+package mysql
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/mariadb"
+	"github.com/sluice-cdc/sluice/sink"
+)
+
+// A table that somebody changed downstream is named, with a code of its own; once
+// it is as it was the same rows pass.
+func TestTableAlteredByHand(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (id int primary key, a int not null)")
+	row := w.txn(w.row(tab, 1, nil, cells("1", "2")))
+	for alter, undo := range map[string]string{
+		"alter table t drop column a":                                      "alter table t add column a int not null",
+		"alter table t rename column a to b":                               "alter table t rename column b to a",
+		"rename table t to elsewhere":                                      "rename table elsewhere to t",
+		"alter table t partition by list (id) (partition p values in (7))": "alter table t remove partitioning",
+	} {
+		w.rows(alter)
+		err := w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{row})
+		if !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "commit-ts") {
+			t.Errorf("%s: %v", alter, err)
+		}
+		w.rows(undo)
+		w.write(row)
+	}
+	w.want("select id, a from t", "1|2")
+}
+
+// A server that turns read-only and back, or hands over to another that is not,
+// is waited for; one that stays read-only ends the wait with its own words.
+func TestReadOnlyFailover(t *testing.T) {
+	own := mariadb.Start(t)
+	w := &world{T: t, db: own.DB(), ts: 1 << 60, schema: "failover"}
+	defer w.db.Close()
+	mustExec(t, w.db, "create database failover")
+	// root may write to a read-only server
+	mustExec(t, w.db, "create user writer@'%' identified by 'w'")
+	mustExec(t, w.db, "grant select, insert, update, delete, create, drop, alter, index on *.* to writer@'%'")
+	uri := strings.Replace(own.URI(), "root", "writer:w", 1)
+	w.sink = openURI(t, uri)
+	tab := w.create("create table t (id int primary key)")
+	mustExec(t, w.db, "set global read_only = 1")
+	retried := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", retried})
+	var g errgroup.Group
+	g.Go(func() error {
+		return w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+	})
+	if text := <-retried; !strings.Contains(text, strconv.Itoa(errReadOnly)) {
+		t.Error(text)
+	}
+	mustExec(t, w.db, "set global read_only = 0")
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("select id from t", "1")
+	mustExec(t, w.db, "set global read_only = 1")
+	short := openURI(t, uri+"?reconnect-timeout=300ms")
+	err := short.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
+	if !cdcerr.MySQLConnection.Is(err) || !strings.Contains(err.Error(), "1290") {
+		t.Error(err)
+	}
+}
+
+// A lock that is not given in time, and a deadlock, are tried again.
+func TestLocksOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1")
+	tab := w.create("create table t (id int primary key)")
+	w.insert(tab, cells("1"))
+	other, err := w.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec("select * from " + qualified(w.schema, "t") + " for update"); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := w.sink.lanes[0].session.use(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "set session innodb_lock_wait_timeout = 1"); err != nil {
+		t.Fatal(err)
+	}
+	retried := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", retried})
+	var g errgroup.Group
+	g.Go(func() error {
+		return w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, cells("1"), nil))})
+	})
+	if text := <-retried; !strings.Contains(text, strconv.Itoa(errLockWait)) {
+		t.Error(text)
+	}
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("select id from t")
+}
+
+// A password that expires while a changefeed runs is no absence to wait for: its
+// code says what to do, and no message says what the password is.
+func TestExpiredPassword(t *testing.T) {
+	w := newWorld(t)
+	mustExec(t, w.db, "create or replace user brief@'%' identified by 'hunter2'")
+	mustExec(t, w.db, "grant all on *.* to brief@'%'")
+	t.Cleanup(func() { mustExec(t, w.db, "drop user brief@'%'") })
+	p := newProxy(t, server.Addr())
+	w.sink = openURI(t, strings.Replace(p.uri(), "root", "brief:hunter2", 1))
+	tab := w.create("create table t (id int primary key)")
+	w.insert(tab, cells("1"))
+	for name, change := range map[string]string{
+		"expired": "alter user brief@'%' password expire", "locked": "alter user brief@'%' account lock", "changed": "alter user brief@'%' identified by 'other'",
+	} {
+		mustExec(t, w.db, change)
+		p.cutAll()
+		err := w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
+		if !cdcerr.MySQLAccessDenied.Is(err) || strings.Contains(fmt.Sprint(err), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+		mustExec(t, w.db, "alter user brief@'%' identified by 'hunter2' account unlock")
+	}
+	w.insert(tab, cells("2"))
+	w.want("select id from t", "1", "2")
+}
+
+// A proxy that cuts whoever sends several statements at once gets one at a time.
+func TestProxyWithoutMultiStatements(t *testing.T) {
+	w := newWorld(t)
+	p := newProxy(t, server.Addr())
+	p.cutAt(cut{"; SET @sluice_second", true})
+	w.sink = openURI(t, p.uri("worker-count=2"))
+	if n, _ := p.made(); n != 1 || w.sink.session.multi || w.sink.lanes[0].session.cfg.Multi {
+		t.Fatalf("%d cuts, multi is %v", n, w.sink.session.multi)
+	}
+	tab := w.create("create table t (id int primary key)")
+	w.insert(tab, cells("1"), cells("2"))
+	w.want("select id from t", "1", "2")
+}
