@@ -32,7 +32,7 @@ func (t *terminal) cliCommand() *cobra.Command {
 	if p := f.Lookup("log-level"); p != nil {
 		p.Hidden = true
 	}
-	g.AddCommand(t.changefeedCommand(), t.captureCommand(), t.processorCommand(), t.tsoCommand(), t.unsafeCommand(), t.credentialsCommand())
+	g.AddCommand(t.changefeedCommand(), t.captureCommand(), t.processorCommand(), t.tsoCommand(), t.unsafeCommand(), t.credentialsCommand(), t.filterCheckCommand())
 	return g
 }
 
