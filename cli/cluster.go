@@ -239,14 +239,6 @@ func (t *terminal) deleteSafepointCommand() *cobra.Command {
 	return c
 }
 
-func (t *terminal) resetCommand() *cobra.Command {
-	c := t.command("reset", "not in this release", func(c *cobra.Command) error {
-		return cdcerr.NotInRelease.New("%s: remove the changefeeds one by one (sluice cli changefeed remove), and then the keys below meta.prefix by etcdctl", c.CommandPath())
-	})
-	c.FParseErrWhitelist.UnknownFlags = true
-	return c
-}
-
 func (t *terminal) verifySafepointCommand() *cobra.Command {
 	c := t.command("verify-gc-safepoint", "not in this release", func(c *cobra.Command) error {
 		return cdcerr.NotInRelease.New("%s: pd-ctl service-gc-safepoint shows the hold", c.CommandPath())

@@ -29,20 +29,16 @@ func plane(version string) func(context.Context, server.Given) (server.Plane, er
 	}
 }
 
-// intervalMin is the key of [debug] that lets sync points come closer to each other
-// than an operator should have them.
-const intervalMin = "sync-point-interval-min"
-
 func limits(c server.Config) (changefeed.Limits, error) {
 	var l changefeed.Limits
-	v, given := c.Debug[intervalMin]
+	v, given := c.Debug[server.SyncPointIntervalMin]
 	if !given {
 		return l, nil
 	}
 	text, _ := v.(string)
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Millisecond {
-		return l, cdcerr.ServerConfigInvalid.New("debug.%s = %v: want a duration such as \"1s\", at least a millisecond", intervalMin, v)
+		return l, cdcerr.ServerConfigInvalid.New("debug.%s = %v: want a duration such as \"1s\", at least a millisecond", server.SyncPointIntervalMin, v)
 	}
 	l.SyncPointIntervalMin = d
 	return l, nil

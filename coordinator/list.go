@@ -70,6 +70,7 @@ func (f *feed) describe() api.Feed {
 	if loaded := f.loaded(); loaded != nil {
 		p := loaded.Progress()
 		out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Checkpoint), max(out.Resolved, p.Resolved)
+		out.Rows = p.Rows
 		if at := loaded.Written(); at != 0 {
 			out.SyncedAt = at.Time()
 		}

@@ -31,7 +31,7 @@ func (c *Config) Load(path string) error {
 		return cdcerr.ServerConfigInvalid.Wrap(err, "%s", path)
 	}
 	for _, key := range slices.Sorted(maps.Keys(idle())) {
-		if has(present, strings.Split(key, ".")) {
+		if has(present, strings.Split(key, ".")) && !tuned(key, present) {
 			next.Warnings = append(next.Warnings, key+": has no effect: "+idle()[key])
 		}
 	}
@@ -47,6 +47,17 @@ func has(tree map[string]any, path []string) bool {
 	below, ok := v.(map[string]any)
 	return ok && has(below, path[1:])
 }
+
+// tuned tells whether all that is below [debug] is what Sluice's own parts read.
+func tuned(key string, present map[string]any) bool {
+	below, ok := present["debug"].(map[string]any)
+	_, own := below[SyncPointIntervalMin]
+	return key == "debug" && ok && own && len(below) == 1
+}
+
+// SyncPointIntervalMin is the key below [debug] that lets sync points come closer
+// to each other than an operator should have them.
+const SyncPointIntervalMin = "sync-point-interval-min"
 
 // idle are TiCDC's keys that have nothing to act on, with the reason.
 func idle() map[string]string {
@@ -70,7 +81,7 @@ func idle() map[string]string {
 		"kv-client.worker-pool-size":       streams,
 		"kv-client.region-retry-duration":  "a region is asked for until it answers",
 		"security.redact-info-log":         "no line of the log is about a row, but a downstream's own messages are printed as they came",
-		"debug":                            "what it tunes is built otherwise here",
+		"debug":                            "what it tunes is built otherwise here, save for sync-point-interval-min",
 	}
 }
 
@@ -240,7 +251,7 @@ func (c *Config) checkMeta() error {
 	case (m.Cert == "") != (m.Key == ""):
 		return refuse("meta", "cert-path and key-path go together")
 	}
-	store := c.metadata(nil)
+	store := c.Metadata(nil)
 	return cdcerr.ServerConfigInvalid.Wrap(store.Validate(), "meta")
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-cdc/sluice/upstream"
 )
 
-// reach is how PD and TiKV are reached.
-func (c *Config) reach(log *slog.Logger) upstream.Config {
+// Reach is how PD and TiKV are reached.
+func (c *Config) Reach(log *slog.Logger) upstream.Config {
 	up := upstream.Default()
 	up.PD = c.PD
 	if s := c.Security; s.CA != "" {
@@ -20,8 +20,8 @@ func (c *Config) reach(log *slog.Logger) upstream.Config {
 	return up
 }
 
-// metadata is where changefeeds are kept.
-func (c *Config) metadata(log *slog.Logger) meta.Config {
+// Metadata is where changefeeds are kept.
+func (c *Config) Metadata(log *slog.Logger) meta.Config {
 	m, out := c.Meta, meta.Default()
 	out.Backend, out.Prefix, out.Cluster, out.Log = m.Backend, m.Prefix, c.ClusterID, log
 	out.TLS = meta.TLS{CA: m.CA, Cert: m.Cert, Key: m.Key}

@@ -171,7 +171,7 @@ func (n *node) replicate(ctx context.Context, leave <-chan struct{}) (err error)
 	defer done()
 	m := n.cfg.memory(machineMemory())
 	shared, err := agent.Open(opening, agent.CaptureConfig{
-		Upstream: n.cfg.reach(n.log.Logger),
+		Upstream: n.cfg.Reach(n.log.Logger),
 		Sorter:   sorter.Config{MemoryQuota: m.Rows, Dir: n.cfg.DataDir, DiskQuota: n.cfg.Sorter.DiskQuota, Log: n.log.Logger},
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ const anew = time.Second
 func (n *node) sessions(ctx context.Context, leave <-chan struct{}, g Given) error {
 	opening, done := until(ctx, leave)
 	defer done()
-	store, err := meta.Open(opening, n.cfg.metadata(n.log.Logger))
+	store, err := meta.Open(opening, n.cfg.Metadata(n.log.Logger))
 	if err != nil {
 		return leftFirst(opening, err)
 	}
