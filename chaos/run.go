@@ -128,6 +128,12 @@ func (r *Result) act(ctx context.Context, c Config, s subject, dir string) (fail
 	if err != nil {
 		return fmt.Errorf("%w (%d processes, %d killed, persisted %d, target %d)", err, ch.processes, r.Killed, ch.saved, s.target())
 	}
+	return r.judge(ctx, s, ch, db, end)
+}
+
+// judge compares what was delivered, up to the end of what happened upstream, with
+// what was; the contents with those of the database, where there is one.
+func (r *Result) judge(ctx context.Context, s subject, ch *child, db *sql.DB, end tso.TS) error {
 	files, err := journals(ch.config.Journal)
 	if err != nil {
 		return err
