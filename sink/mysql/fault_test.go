@@ -27,6 +27,7 @@ func TestTableAlteredByHand(t *testing.T) {
 		"rename table t to elsewhere":                                      "rename table elsewhere to t",
 		"alter table t partition by list (id) (partition p values in (7))": "alter table t remove partitioning",
 	} {
+		w.rows("truncate table t")
 		w.rows(alter)
 		err := w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{row})
 		if !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "commit-ts") {
