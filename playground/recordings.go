@@ -179,7 +179,7 @@ func readFile[T any](ctx context.Context, path string, read func(name string, r 
 		return none, cdcerr.RecordingInvalid.Wrap(err, "recording")
 	}
 	defer f.Close()
-	var in io.Reader = until(ctx, f)
+	in := io.Reader(until(ctx, f))
 	if strings.HasSuffix(path, ".gz") {
 		z, err := gzip.NewReader(in)
 		if err != nil {
