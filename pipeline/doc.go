@@ -18,8 +18,10 @@
 // bound at T until their first resolved-ts.
 //
 // The writer moves the checkpoint to a bound once everything at or below it is
-// downstream: rows and DDLs. It never goes back, and never passes the
-// resolved-ts (P3). It goes to T − 1 before the DDLs at T run, and to T once all
+// downstream: rows and DDLs. On the way there it moves with the batches, to just
+// below the first row that is not in them: from one bound to the next may be hours
+// of rows after a stop. It never goes back, and never passes the resolved-ts (P3).
+// It goes to T − 1 before the DDLs at T run, and to T once all
 // of them are done: a changefeed that is resumed carries out the DDLs above its
 // checkpoint and none at or below it. A new one, whose checkpoint is start-ts − 1,
 // carries out those at its start-ts as well; its rows are those above. Nothing

@@ -37,7 +37,7 @@ func (r *reader) beginLarge(ctx context.Context, raw *event.RawKV) error {
 		r.large.rivals = r.large.rivals || row.Before != nil && rivals(row.Table)
 	}
 	r.batch.dropTxn(raw)
-	return r.flush(ctx, raw.CommitTS.Prev())
+	return r.flush(ctx, r.before(raw))
 }
 
 // survey counts a change of the large transaction. What an expression leaves out

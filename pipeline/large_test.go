@@ -37,7 +37,7 @@ func TestLargeTransactionComesInPieces(t *testing.T) {
 		before.StartTS--
 		after.StartTS++
 		w.up.send(2, 110, before, put(2, 105, 3, 3), after, put(2, 107, 4, 4))
-		w.want("105 b:insert:1=1",
+		w.want("105 b:insert:1=1", "checkpoint 104",
 			"105 piece 1 of more a:insert:0=0 a:insert:1=1", "105 piece 2 of more a:insert:2=2 a:insert:3=3",
 			"105 piece 3 of more a:insert:4=4 a:insert:5=5", "105 piece 4 of more a:insert:6=6 a:insert:7=7",
 			"105 piece 5 of more a:insert:8=8 a:insert:9=9", "105 piece 6 of more a:insert:10=10 a:insert:11=11",
@@ -87,7 +87,7 @@ func TestLargeTransactionIsRefusedByAWholeSink(t *testing.T) {
 		if !strings.Contains(cdcerr.TxnTooLarge.Remedy, "transaction-atomicity=none") {
 			t.Error("the remedy does not name the key")
 		}
-		w.want("104 a:insert:1=1")
+		w.want("104 a:insert:1=1", "checkpoint 104")
 		if w.p.Checkpoint() >= 105 {
 			t.Fatal(w.p.Checkpoint())
 		}

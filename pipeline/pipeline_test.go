@@ -84,7 +84,7 @@ func TestTransactionLargerThanEverything(t *testing.T) {
 		w.up.send(1, 110, put(1, 106, 1, 1))
 		w.settle()
 		lines := w.down.take()
-		if len(lines) != 3 || !strings.HasPrefix(lines[0], "105 a:insert:0=0 ") || strings.Count(lines[0], ":insert:") != 500 || lines[2] != "checkpoint 110" {
+		if len(lines) != 4 || !strings.HasPrefix(lines[0], "105 a:insert:0=0 ") || strings.Count(lines[0], ":insert:") != 500 || lines[3] != "checkpoint 110" {
 			t.Fatalf("%.200q", lines)
 		}
 		if !slices.Equal(w.down.batches, []int{1, 500, 1}) {

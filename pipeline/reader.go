@@ -33,6 +33,7 @@ type reader struct {
 	queue chan<- item
 
 	last    tso.TS    // everything at or below has been read
+	upto    tso.TS    // where the checkpoint is, or will be once the queue is worked off
 	ddls    []planned // known and not carried out; see take
 	skipped map[int64]bool
 	sync    tso.TS // the next sync point; tso.Max where there are none
@@ -62,10 +63,12 @@ type verdict struct {
 const rawsLen = 256
 
 func newReader(p *Pipeline, queue chan<- item) *reader {
+	last := max(p.cfg.StartTS, p.cfg.Checkpoint)
 	return &reader{
 		Pipeline: p, queue: queue,
 		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate},
-		last:    max(p.cfg.StartTS, p.cfg.Checkpoint),
+		last:    last,
+		upto:    last,
 		skipped: map[int64]bool{},
 		sync:    p.cfg.syncPointAbove(p.cfg.Checkpoint),
 		raws:    make([]*event.RawKV, rawsLen),
@@ -205,7 +208,7 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 			return r.fail(ctx, err)
 		}
 	}
-	if before := upper.Prev(); before > r.last && len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper {
+	if before := upper.Prev(); before > r.upto && len(r.ddls) > 0 && r.ddls[0].SwitchTS <= upper {
 		if err := r.put(ctx, item{forget: upper, upto: before}); err != nil {
 			return err
 		}
@@ -249,7 +252,7 @@ func (r *reader) read(ctx context.Context, upper tso.TS) error {
 		if err := r.deliverLarge(ctx); err != nil {
 			return err
 		}
-		return r.flush(ctx, upper)
+		return r.flush(ctx, item{forget: upper})
 	}
 }
 
@@ -263,13 +266,13 @@ func (r *reader) next(ctx context.Context, raw *event.RawKV) error {
 		return err
 	}
 	if r.batch.full() && !r.batch.inLastTxn(raw) {
-		if err := r.flush(ctx, raw.CommitTS.Prev()); err != nil {
+		if err := r.flush(ctx, r.before(raw)); err != nil {
 			return err
 		}
 	}
 	if err := r.row(raw); err != nil {
 		r.batch.dropTxn(raw) // its other rows are not whole without this one
-		if stopped := r.flush(ctx, 0); stopped != nil {
+		if stopped := r.flush(ctx, item{}); stopped != nil {
 			return stopped
 		}
 		return err
@@ -365,8 +368,22 @@ func kindOf(raw *event.RawKV) event.RowKind {
 	return event.Update
 }
 
-// flush queues the batch. All rows at or below forget are in it or before it.
-func (r *reader) flush(ctx context.Context, forget tso.TS) error {
+// before is the item of what comes before a change. The checkpoint goes with it: a
+// step may be hours long, of a changefeed that was stopped, and what is downstream
+// of it is not to be written again. Another transaction of the change's commit-ts
+// may be in the batch already, so it goes no further than just below. That is below
+// the step's bound, and so below any DDL and sync point that are still to come.
+func (r *reader) before(raw *event.RawKV) item {
+	it := item{forget: raw.CommitTS.Prev()}
+	if it.forget > r.upto {
+		it.upto = it.forget
+	}
+	return it
+}
+
+// flush queues the batch as the rows of an item. All rows at or below its forget
+// are in it or before it.
+func (r *reader) flush(ctx context.Context, it item) error {
 	if r.unknown > 0 || r.leftOut > 0 {
 		r.note(func(p *Progress) { p.Unknown += r.unknown; p.LeftOut += r.leftOut })
 		r.unknown, r.leftOut = 0, 0
@@ -374,8 +391,8 @@ func (r *reader) flush(ctx context.Context, forget tso.TS) error {
 	if r.batch.empty() {
 		return nil // the bound's own item forgets what was dropped
 	}
-	txns, rows := r.batch.take()
-	return r.put(ctx, item{txns: txns, rows: rows, forget: forget})
+	it.txns, it.rows = r.batch.take()
+	return r.put(ctx, it)
 }
 
 // fail hands an error on to the writer, who raises it once everything before it
@@ -392,6 +409,7 @@ func (r *reader) fail(ctx context.Context, err error) error {
 }
 
 func (r *reader) put(ctx context.Context, it item) error {
+	r.upto = max(r.upto, it.upto)
 	select {
 	case r.queue <- it:
 		return nil

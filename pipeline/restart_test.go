@@ -163,6 +163,9 @@ func TestRestartsLoseNothing(t *testing.T) {
 		fails := rapid.SliceOfN(rapid.Custom(drawFailure), 0, 6).Draw(rt, "fails")
 		cfg := pipeline.Config{Changefeed: "test", StartTS: 100, TargetTS: h.now + 5, Filter: rules,
 			BatchRows: rapid.IntRange(1, 4).Draw(rt, "batch")}
+		if rapid.Bool().Draw(rt, "every checkpoint is told") {
+			cfg.FlushEvery = -1
+		}
 		up := past{rows: h.rows, end: h.now + 10, piece: rapid.IntRange(1, 5).Draw(rt, "piece")}
 		early := rapid.Bool().Draw(rt, "schema from the beginning")
 		down, lost := newDatabase(first...), map[tso.TS]int{}
