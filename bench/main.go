@@ -101,6 +101,9 @@ func child(ctx context.Context, role string, o options, stdin io.ReadCloser, std
 		return nil
 	})
 	err := play(ctx, role, o, json.NewEncoder(stdout).Encode)
+	if err != nil {
+		return err // the process ends, and the reader, whose input stays open, with it
+	}
 	_ = stdin.Close() // ends the reader
 	_ = g.Wait()
 	return err
