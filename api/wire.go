@@ -122,6 +122,8 @@ type FeedInfo struct {
 type TaskStatus struct {
 	CaptureID string  `json:"capture_id"`
 	TableIDs  []int64 `json:"table_ids"`
+	// Tables is how many there are, also where their ids were not asked for.
+	Tables int `json:"-"`
 }
 
 // FeedStatus is a changefeed in short.

@@ -106,6 +106,14 @@ func (l *Life) Update(c Change) (notes []string, err error) {
 	return notes, nil
 }
 
+// Fail ends the changefeed until an operator acts, for a reason that no run has
+// reported. One that has failed, or is removed, stays so.
+func (l *Life) Fail(f *Fault) {
+	if l.status.State != Failed && l.status.State != Removed {
+		l.fail(f)
+	}
+}
+
 // Remove ends the changefeed for good.
 func (l *Life) Remove() {
 	l.stop()

@@ -27,6 +27,9 @@ func (r *reign) want(ctx context.Context, c api.Creation) (w *wanted, release fu
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := r.unknown(id); err != nil {
+		return nil, nil, err
+	}
 	cfg, err := changefeed.ParseJSON(c.Config, changefeed.Default())
 	if err != nil {
 		return nil, nil, err
@@ -164,6 +167,12 @@ func (c *Coordinator) Create(ctx context.Context, creation api.Creation) (api.Fe
 	if err != nil {
 		return api.Feed{}, err
 	}
+	if err := keepable(w.info.ID(), len(text)); err != nil {
+		return api.Feed{}, err
+	}
+	if err := r.unknown(w.info.ID()); err != nil {
+		return api.Feed{}, err
+	}
 	kept, err := r.cfg.Store.CreateChangefeed(ctx, r.fence.Fence, keyOf(w.info.ID()), text, statusOf(w.status))
 	if err != nil {
 		return api.Feed{}, err
@@ -175,7 +184,15 @@ func (c *Coordinator) Create(ctx context.Context, creation api.Creation) (api.Fe
 	for _, n := range w.notes {
 		f.log.Warn("part of the configuration does nothing", "note", n)
 	}
-	return f.describe(), r.holdNow(ctx)
+	return f.describe(true), r.holdNow(ctx)
+}
+
+// unknown refuses a name that a changefeed has, also one whose removal is not done.
+func (r *reign) unknown(id changefeed.ID) error {
+	if _, err := r.get(keyOf(id)); err == nil {
+		return cdcerr.ChangefeedExists.New("changefeed %s", id)
+	}
+	return nil
 }
 
 func keyOf(id changefeed.ID) meta.ChangefeedID {

@@ -71,7 +71,8 @@ func (f *feed) look() {
 }
 
 // loop leads the changefeed's life until the reign ends, or the changefeed was
-// removed. What the owner may not write ends the reign.
+// removed. What only another owner may write now ends the reign; anything else that
+// keeps it from being persisted is this changefeed's error alone (P8).
 func (f *feed) loop(ctx context.Context) error {
 	defer close(f.ended)
 	if f.life == nil {
@@ -87,10 +88,13 @@ func (f *feed) loop(ctx context.Context) error {
 			return context.Cause(ctx)
 		case gone:
 			return nil
-		case cdcerr.MetaUnreachable.Is(err), cdcerr.MetaConflict.Is(err):
-			f.log.Warn("what became of the changefeed cannot be persisted; trying again", "error", err)
-		case err != nil:
+		case cdcerr.NotOwner.Is(err), cdcerr.SessionLost.Is(err):
 			return err
+		case err != nil:
+			f.log.Warn("what became of the changefeed cannot be persisted; trying again", "error", err)
+			if cdcerr.Fate(err) >= cdcerr.Terminal {
+				f.fail(err)
+			}
 		}
 		select {
 		case <-f.wake:
@@ -101,6 +105,15 @@ func (f *feed) loop(ctx context.Context) error {
 	}
 }
 
+// fail has the life fail of what keeps it from being persisted, and ends the run.
+// What the life has come to is tried again, and shown meanwhile.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	f.life.Fail(changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now()))
+	f.mu.Unlock()
+	f.endRun()
+}
+
 // act does what follows: first what is to be kept, then the end of a run, then the
 // begin of one, as changefeed.Ready has it. What fails is done again, before
 // anything that follows later.
@@ -109,6 +122,15 @@ func (f *feed) act(ctx context.Context) (gone bool, err error) {
 		return false, err
 	}
 	f.mu.Lock()
+	for (f.ready.Info != nil || f.ready.Status != nil) && !f.ready.Remove {
+		// Somebody else has come in between, and is still writing what is to be kept
+		// before anything is done.
+		f.mu.Unlock()
+		if err := f.persist(ctx); err != nil {
+			return false, err
+		}
+		f.mu.Lock()
+	}
 	todo := f.ready
 	f.ready = changefeed.Ready{Info: todo.Info, Status: todo.Status, Remove: todo.Remove}
 	f.mu.Unlock()
@@ -244,25 +266,58 @@ func (f *feed) remove(ctx context.Context) (gone bool, err error) {
 			return false, err
 		}
 	}
-	f.reign.drop(f.id)
+	f.reign.drop(f)
 	f.reign.renewGC()
 	return true, nil
 }
 
-// holds is what must not be collected upstream while the changefeed may go on.
-func (f *feed) holds() (tso.TS, bool) {
+// holds is the least that must not be collected upstream while the changefeed may
+// go on, of what GC has not passed: what its life needs, and what an owner would
+// need that took it up where etcd has it (P7).
+func (f *feed) holds(passed tso.TS) (low tso.TS, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.life == nil || f.safe != 0 {
-		return 0, false
+	passed = max(passed, f.safe)
+	take := func(at tso.TS) {
+		if at >= passed && (!ok || at < low) {
+			low, ok = at, true
+		}
 	}
-	return f.life.Hold()
+	needs := true
+	if f.life != nil {
+		var at tso.TS
+		if at, needs = f.life.Hold(); needs {
+			take(at)
+		}
+	}
+	if at := f.kept.Status.CheckpointTS.Prev(); f.mayResume(needs, at) {
+		take(at)
+	}
+	return low, ok
+}
+
+// mayResume tells whether an owner might go on from what etcd has; needs is false
+// where the life needs nothing any more. Its caller holds mu.
+func (f *feed) mayResume(needs bool, at tso.TS) bool {
+	if f.kept.Err != nil {
+		return false
+	}
+	if f.life == nil && f.reign.cfg.Now().Sub(at.Time()) > f.reign.cfg.GCTTL {
+		return false // no life says so of one that cannot be read
+	}
+	switch changefeed.State(f.kept.Status.State) {
+	case changefeed.Finished, changefeed.Removed:
+		return false
+	case changefeed.Failed:
+		return needs
+	}
+	return true
 }
 
 // passed says that GC has passed what the changefeed holds.
 func (f *feed) passed(safepoint tso.TS) {
 	f.mu.Lock()
-	f.safe = safepoint
+	f.safe = max(f.safe, safepoint)
 	f.mu.Unlock()
 	f.look()
 }

@@ -13,11 +13,17 @@ import (
 // changefeed comes, goes or is resumed.
 const gcEvery = time.Minute
 
+// gcAgain is after how long a hold that could not be renewed is tried again.
+const gcAgain = 5 * time.Second
+
 // gcHold is what the owner keeps the upstream from collecting.
 type gcHold struct {
-	now  chan struct{} // one signal: more than one reason is still one
-	mu   sync.Mutex
-	held tso.TS // 0: nothing; guarded by mu
+	now   chan struct{} // one signal: more than one reason is still one
+	first chan struct{} // closed when what all changefeeds need is held for the first time
+	mu    sync.Mutex
+	free  bool // nothing is held, not by an owner before this one either; guarded by mu
+	// passed is below what GC has taken, as far as is known; guarded by mu
+	passed tso.TS
 }
 
 // renewGC has the hold looked at now.
@@ -31,18 +37,24 @@ func (r *reign) renewGC() {
 // holdGC keeps the upstream's garbage collection below what every changefeed that
 // may be resumed has still to read (P7).
 func (r *reign) holdGC(ctx context.Context) error {
-	renewed := r.cfg.Now()
-	timer := time.NewTicker(gcEvery)
+	renewed, held := r.cfg.Now(), false
+	timer := time.NewTimer(gcEvery)
 	defer timer.Stop()
 	for {
+		next := gcEvery
 		switch err := r.holdNow(ctx); {
 		case err == nil:
-			renewed = r.cfg.Now()
+			if renewed = r.cfg.Now(); !held {
+				held = true
+				close(r.gc.first)
+			}
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		default:
+			next = gcAgain
 			r.cfg.Log.Warn("the hold on GC cannot be renewed; trying again", "for", r.cfg.Now().Sub(renewed), "error", err)
 		}
+		timer.Reset(next)
 		select {
 		case <-timer.C:
 		case <-r.gc.now:
@@ -52,35 +64,67 @@ func (r *reign) holdGC(ctx context.Context) error {
 	}
 }
 
-// holdNow renews the hold, or releases it where nothing is to be held.
+// holdNow renews the hold, or releases it where nothing is to be held. A changefeed
+// that GC was faster than fails by itself: what the others need is held all the
+// same, and the error is of the hold alone.
 func (r *reign) holdNow(ctx context.Context) error {
 	r.gc.mu.Lock()
 	defer r.gc.mu.Unlock()
-	low := tso.Max
-	var lowest *feed
-	for _, f := range r.all() {
-		if at, ok := f.holds(); ok && at < low {
-			low, lowest = at, f
+	var passed tso.TS // GC has taken what lies below
+	for {
+		low, holders := r.lowest(passed)
+		if len(holders) == 0 {
+			return r.releaseNow(ctx)
+		}
+		r.gc.free = false
+		_, err := r.cfg.Capture.Client.HoldGC(ctx, r.cfg.GCService, r.cfg.GCTTL, low)
+		if !cdcerr.SnapshotLostByGC.Is(err) {
+			return err
+		}
+		passed = low.Next()
+		r.gc.passed = max(r.gc.passed, passed)
+		for _, f := range holders {
+			f.passed(passed)
 		}
 	}
-	if lowest == nil {
-		if r.gc.held == 0 {
-			return nil
-		}
-		r.gc.held = 0
-		_, err := r.cfg.Capture.Client.ReleaseGC(ctx, r.cfg.GCService)
+}
+
+// holdFor is holdNow for who reads from at on; SnapshotLostByGC where that is gone.
+func (r *reign) holdFor(ctx context.Context, at tso.TS) error {
+	if err := r.holdNow(ctx); err != nil {
 		return err
 	}
-	_, err := r.cfg.Capture.Client.HoldGC(ctx, r.cfg.GCService, r.cfg.GCTTL, low)
-	if cdcerr.SnapshotLostByGC.Is(err) {
-		// It was faster than we: what the changefeed has still to read is gone. The
-		// others are held the next time round.
-		lowest.passed(low.Next())
-		r.renewGC()
-		return err
+	r.gc.mu.Lock()
+	defer r.gc.mu.Unlock()
+	if at < r.gc.passed {
+		return cdcerr.SnapshotLostByGC.New("what is to be read from %d (%s) on lies below what GC has taken, %d", at, at.Time(), r.gc.passed)
 	}
-	if err == nil {
-		r.gc.held = low
+	return nil
+}
+
+// releaseNow takes the hold back, also one that an owner before has left. Its caller
+// holds the lock.
+func (r *reign) releaseNow(ctx context.Context) error {
+	if r.gc.free {
+		return nil
 	}
+	_, err := r.cfg.Capture.Client.ReleaseGC(ctx, r.cfg.GCService)
+	r.gc.free = err == nil
 	return err
+}
+
+// lowest is the least that a changefeed needs of what GC has not passed, and who
+// needs it.
+func (r *reign) lowest(passed tso.TS) (low tso.TS, holders []*feed) {
+	for _, f := range r.all() {
+		at, ok := f.holds(passed)
+		switch {
+		case !ok || len(holders) > 0 && at > low:
+		case len(holders) > 0 && at == low:
+			holders = append(holders, f)
+		default:
+			low, holders = at, []*feed{f}
+		}
+	}
+	return low, holders
 }

@@ -20,7 +20,7 @@ func (c *Coordinator) List(context.Context) ([]api.Feed, error) {
 	}
 	var out []api.Feed
 	for _, f := range r.all() {
-		out = append(out, f.describe())
+		out = append(out, f.describe(false))
 	}
 	return out, nil
 }
@@ -31,7 +31,7 @@ func (c *Coordinator) Get(_ context.Context, id api.FeedID) (api.Feed, error) {
 	if err != nil {
 		return api.Feed{}, err
 	}
-	return f.describe(), nil
+	return f.describe(true), nil
 }
 
 func (c *Coordinator) find(id api.FeedID) (*feed, error) {
@@ -42,8 +42,9 @@ func (c *Coordinator) find(id api.FeedID) (*feed, error) {
 	return r.get(meta.ChangefeedID{Namespace: id.Keyspace, Name: id.Name})
 }
 
-// describe is the changefeed as it stands, secrets masked.
-func (f *feed) describe() api.Feed {
+// describe is the changefeed as it stands, secrets masked; whole: with the ids of
+// its tables, which may be very many, and not only how many there are.
+func (f *feed) describe(whole bool) api.Feed {
 	self := f.reign.cfg.Self
 	out := api.Feed{ID: api.FeedID{Keyspace: f.id.Namespace, Name: f.id.Name}}
 	f.mu.Lock()
@@ -54,7 +55,7 @@ func (f *feed) describe() api.Feed {
 		out.Checkpoint, out.Resolved = f.kept.Status.CheckpointTS, f.kept.Status.ResolvedTS
 		return out
 	}
-	info, status, running := f.life.Info(), f.life.Status(), f.run != nil
+	info, status, run := f.life.Info(), f.life.Status(), f.run
 	f.mu.Unlock()
 
 	out.UpstreamID, out.SinkURI, out.Created, out.Creator = info.UpstreamID, info.SinkURI.String(), info.CreateTime, info.CreatorVersion
@@ -75,9 +76,15 @@ func (f *feed) describe() api.Feed {
 			out.SyncedAt = at.Time()
 		}
 	}
-	if running {
-		out.Writer = self.Address
-		out.Tasks = []api.TaskStatus{{CaptureID: string(self.ID), TableIDs: f.tables()}}
+	if run != nil {
+		task := api.TaskStatus{CaptureID: string(self.ID)}
+		if whole {
+			task.TableIDs = run.tables()
+			task.Tables = len(task.TableIDs)
+		} else {
+			task.Tables = run.count()
+		}
+		out.Writer, out.Tasks = self.Address, []api.TaskStatus{task}
 	}
 	return out
 }
@@ -165,14 +172,20 @@ func (c *Coordinator) Resume(ctx context.Context, id api.FeedID, overwrite tso.T
 			}
 			return err
 		}
-		defer func() { _, _ = c.cfg.Capture.Client.ReleaseGC(context.WithoutCancel(ctx), service) }() // it ends by itself
 	}
-	if err := f.command(ctx, func(l *changefeed.Life) error {
+	err = f.command(ctx, func(l *changefeed.Life) error {
 		return l.Resume(c.cfg.Now(), changefeed.Resumption{Overwrite: overwrite, Present: present})
-	}); err != nil {
+	})
+	// Also where it could not be persisted the life has moved, and runs as soon as it
+	// can be: the cluster's own hold covers it before this one goes, or it ends by itself.
+	held := f.reign.holdNow(ctx)
+	if held == nil {
+		_, _ = c.cfg.Capture.Client.ReleaseGC(context.WithoutCancel(ctx), service) // it ends by itself
+	}
+	if err != nil {
 		return err
 	}
-	return f.reign.holdNow(ctx)
+	return held
 }
 
 // Remove implements api.Node.
@@ -194,14 +207,19 @@ func (c *Coordinator) Remove(ctx context.Context, id api.FeedID) error {
 	return f.gone(ctx)
 }
 
-// gone waits until the loop has forgotten the changefeed.
+// gone waits until the loop has forgotten the changefeed. That it ended of something
+// else is an error: the changefeed stands.
 func (f *feed) gone(ctx context.Context) error {
 	select {
 	case <-f.ended:
-		return nil
+	case <-f.reign.over: // it may never have begun
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if now, err := f.reign.get(f.id); err == nil && now == f {
+		return cdcerr.NotOwner.New("capture %s is the owner no more, and changefeed %s is not removed: remove it again", f.reign.cfg.Self.ID, f.id)
+	}
+	return nil
 }
 
 // Update implements api.Node.
@@ -223,6 +241,9 @@ func (c *Coordinator) Update(ctx context.Context, id api.FeedID, ch api.Change) 
 			}
 			change.Config = &cfg
 		}
+		if err := fits(l, change); err != nil {
+			return err
+		}
 		notes, err := l.Update(change)
 		for _, n := range notes {
 			f.log.Warn("part of the configuration does nothing", "note", n)
@@ -232,5 +253,31 @@ func (c *Coordinator) Update(ctx context.Context, id api.FeedID, ch api.Change) 
 	if err != nil {
 		return api.Feed{}, err
 	}
-	return f.describe(), nil
+	return f.describe(true), nil
+}
+
+// fits tells whether etcd can keep what the changefeed would be: what it cannot keep
+// must not become of it.
+func fits(l *changefeed.Life, ch changefeed.Change) error {
+	info := l.Info()
+	if ch.SinkURI != nil {
+		info.SinkURI = *ch.SinkURI
+	}
+	if ch.Config != nil {
+		info.Config = *ch.Config
+	}
+	text, err := info.Stored()
+	if err != nil {
+		return err
+	}
+	return keepable(info.ID(), len(text))
+}
+
+// keepable leaves room for the errors that come to stand beside a configuration.
+func keepable(id changefeed.ID, size int) error {
+	const room = 32 << 10
+	if most := meta.ValueMax - room; size > most {
+		return cdcerr.InvalidArgument.New("changefeed %s: its configuration takes %d bytes, %d is the most", id, size, most)
+	}
+	return nil
 }

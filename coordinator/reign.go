@@ -35,7 +35,7 @@ var errResigned = errors.New("the owner resigned")
 func newReign(c *Coordinator, l *meta.Leadership) *reign {
 	return &reign{
 		Coordinator: c, fence: l, come: make(chan *feed), over: make(chan struct{}),
-		feeds: map[meta.ChangefeedID]*feed{}, gc: gcHold{now: make(chan struct{}, 1)},
+		feeds: map[meta.ChangefeedID]*feed{}, gc: gcHold{now: make(chan struct{}, 1), first: make(chan struct{})},
 	}
 }
 
@@ -50,12 +50,25 @@ func (r *reign) run(ctx, leaving context.Context) error {
 	defer r.stop(nil)
 	defer context.AfterFunc(leaving, func() { r.stop(context.Cause(leaving)) })()
 	r.group, ctx = errgroup.WithContext(ctx)
+	// The hold is of what all of them need, so that all are known before the first
+	// one runs.
+	known := make([]*feed, 0, len(all))
 	for _, kept := range all {
-		r.start(ctx, newFeed(r, kept))
+		f := newFeed(r, kept)
+		r.know(f)
+		known = append(known, f)
 	}
 	r.group.Go(func() error { return r.holdGC(ctx) })
 	r.group.Go(func() error {
 		defer close(r.over)
+		select {
+		case <-r.gc.first:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for _, f := range known {
+			r.start(ctx, f)
+		}
 		for {
 			select {
 			case f := <-r.come:
@@ -78,7 +91,6 @@ func (r *reign) run(ctx, leaving context.Context) error {
 
 // start runs one changefeed's loop.
 func (r *reign) start(ctx context.Context, f *feed) {
-	r.know(f)
 	r.group.Go(func() error { return f.loop(ctx) })
 }
 
@@ -124,11 +136,13 @@ func (r *reign) all() []*feed {
 	return out
 }
 
-// drop forgets a changefeed that was removed.
-func (r *reign) drop(id meta.ChangefeedID) {
+// drop forgets a changefeed that was removed, and not one that has its name since.
+func (r *reign) drop(f *feed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.feeds, id)
+	if r.feeds[f.id] == f {
+		delete(r.feeds, f.id)
+	}
 }
 
 // tables is how many tables are replicated here.

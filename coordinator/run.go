@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,9 @@ type run struct {
 	loaded atomic.Pointer[agent.Changefeed] // nil until its schema is known
 	stop   context.CancelFunc
 	done   chan struct{} // closed when nothing of it goes on
+
+	mu      sync.Mutex
+	counted count // guarded by mu
 }
 
 // beginRun starts a run beside the loop, which ends it.
@@ -36,6 +40,7 @@ func (f *feed) beginRun(ctx context.Context, s changefeed.Start) {
 	f.log.Info("changefeed runs", "checkpoint-ts", s.CheckpointTS, "epoch", s.Epoch, "run", s.Run)
 	f.reign.group.Go(func() error {
 		defer close(r.done)
+		defer stop()
 		err := f.replicate(ctx, r, info, s)
 		f.mu.Lock()
 		if f.run == r {
@@ -87,7 +92,7 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 		ac.SyncPoints = time.Duration(cfg.SyncPointInterval)
 	}
 	// The hold comes before the first read (P7).
-	if err := f.reign.holdNow(ctx); err != nil {
+	if err := f.reign.holdFor(ctx, s.CheckpointTS.Prev()); err != nil {
 		return err
 	}
 	loaded, err := c.Capture.Load(ctx, ac)
@@ -121,6 +126,34 @@ func (f *feed) grant(epoch uint64) sink.Grant {
 func (f *feed) save(ctx context.Context, number uint64, checkpoint, resolved tso.TS) error {
 	f.report(changefeed.Report{Run: number, CheckpointTS: checkpoint, ResolvedTS: resolved})
 	return f.persist(ctx)
+}
+
+// count is how many tables a run replicates, as of when it was looked.
+type count struct {
+	tables  int
+	at      tso.TS // the checkpoint then
+	ddls    uint64 // how many were carried out by then
+	settled bool   // and the checkpoint had passed them
+}
+
+// count is len(tables()), which is counted only when a DDL may have changed it:
+// every scrape of the metrics asks.
+func (r *run) count() int {
+	loaded := r.loaded.Load()
+	if loaded == nil {
+		return 0
+	}
+	p := loaded.Progress()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch c := &r.counted; {
+	case c.at == 0 || c.ddls != p.DDLs:
+		*c = count{tables: len(r.tables()), at: p.Checkpoint, ddls: p.DDLs}
+	case !c.settled && p.Checkpoint > c.at:
+		// The DDL was there before the checkpoint that shows it.
+		c.tables, c.settled = len(r.tables()), true
+	}
+	return r.counted.tables
 }
 
 // tables are the tables that the run replicates, by id.

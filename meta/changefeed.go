@@ -174,8 +174,8 @@ func (s *Store) writes(id ChangefeedID, info json.RawMessage, st *Status) ([]cli
 	var ops []clientv3.Op
 	if info != nil {
 		switch {
-		case len(info) > valueMax:
-			return nil, cdcerr.InvalidArgument.New("changefeed %s: its configuration takes %d bytes, %d is the most", id, len(info), valueMax)
+		case len(info) > ValueMax:
+			return nil, cdcerr.InvalidArgument.New("changefeed %s: its configuration takes %d bytes, %d is the most", id, len(info), ValueMax)
 		case !json.Valid(info):
 			return nil, cdcerr.Bug("changefeed %s: its info is not JSON", id)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 )
 
-// valueMax bounds a value. Etcd refuses requests beyond 1.5 MiB, and one request
+// ValueMax bounds a value. Etcd refuses requests beyond 1.5 MiB, and one request
 // may write two values.
-const valueMax = 512 << 10
+const ValueMax = 512 << 10
 
 // Fence is an owner's leave to write: with it a write takes effect only while that
 // owner is the owner (P1). The zero Fence asks for nothing.

@@ -155,7 +155,7 @@ func (m *meter) collectFeeds(r readout) {
 		r.gauge("ticdc_owner_resolved_ts", "Up to where everything has come from upstream, in milliseconds.", float64(f.Resolved.Physical()), labels...)
 		r.gauge("ticdc_owner_resolved_ts_lag", "How far that is behind PD's present, in seconds.", now.Sub(f.Resolved).Seconds(), labels...)
 		for _, t := range f.Tasks {
-			r.gauge("ticdc_processor_num_of_tables", "Tables that a capture replicates.", float64(len(t.TableIDs)), append(labels, "capture", t.CaptureID)...)
+			r.gauge("ticdc_processor_num_of_tables", "Tables that a capture replicates.", float64(t.Tables), append(labels, "capture", t.CaptureID)...)
 		}
 	}
 }

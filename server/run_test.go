@@ -166,7 +166,7 @@ func (p *plane) Captures(ctx context.Context) ([]capture.Info, error) {
 func (p *plane) List(context.Context) ([]api.Feed, error) {
 	now, err := p.given.Capture.Client.TS(context.Background())
 	return []api.Feed{{ID: api.FeedID{Keyspace: "default", Name: "orders"}, State: "warning", Checkpoint: tso.At(now.Time().Add(-time.Minute)),
-		Resolved: tso.At(now.Time().Add(-time.Second)), Tasks: []api.TaskStatus{{CaptureID: "c", TableIDs: []int64{1, 2}}}}}, err
+		Resolved: tso.At(now.Time().Add(-time.Second)), Tasks: []api.TaskStatus{{CaptureID: "c", Tables: 2}}}}, err
 }
 
 func (p *plane) Run(ctx context.Context, leave <-chan struct{}) error {
