@@ -57,11 +57,11 @@ func Keys() []Key {
 }
 
 var topKeys = []Key{
-	{Path: "memory-quota", Meaning: "bytes that rows on their way may take; 0 is the default", Effect: Works},
+	{Path: "memory-quota", Meaning: "bytes that rows on their way may take; 0 is the default", Effect: Nothing, Why: "the server's memory-quota is shared by all changefeeds"},
 	{Path: "case-sensitive", Meaning: "whether letter case counts in rules and matchers", Effect: Works},
 	{Path: "force-replicate", Meaning: "replicate tables without a usable key too; a restart may double their rows", Effect: Works},
 	{Path: "ignore-ineligible-table", Meaning: "create the changefeed although tables without a usable key are left out", Effect: Works},
-	{Path: "check-gc-safe-point", Meaning: "refuse a start-ts that garbage collection has passed", Effect: Works},
+	{Path: "check-gc-safe-point", Meaning: "refuse a start-ts that garbage collection has passed", Effect: Nothing, Why: "such a start-ts is always refused: what was collected cannot be read"},
 	{Path: "enable-sync-point", Meaning: "note moments at which downstream equals upstream", Effect: Works, sinks: kindMySQL},
 	{Path: "sync-point-interval", Meaning: "time between sync points", Effect: Works, sinks: kindMySQL, bound: lasting(30 * time.Second)},
 	{Path: "sync-point-retention", Meaning: "how long sync points are kept", Effect: Works, sinks: kindMySQL, bound: lasting(time.Hour)},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/event"
@@ -72,6 +73,23 @@ func NewPlan(c *Config, zone *time.Location, tables []*event.Table) (*Plan, erro
 		p.Notes = append(p.Notes, "no table that there is now would be replicated")
 	}
 	return p, nil
+}
+
+// RulesWithout are the rules of the filter that match nothing, of those that leave
+// out too: likely they are misspelt. The caller tries each rule on what there is.
+func (c *Config) RulesWithout(any func(matches func(schema, table string) bool) bool) ([]string, error) {
+	var out []string
+	for _, rule := range c.Filter.Rules {
+		// A rule that leaves out matches what it would take without its mark.
+		alone, err := filter.New(filter.Config{Rules: []string{strings.TrimPrefix(rule, "!")}, CaseSensitive: c.CaseSensitive})
+		if err != nil {
+			return nil, err
+		}
+		if !any(alone.Table) {
+			out = append(out, rule)
+		}
+	}
+	return out, nil
 }
 
 func judge(c *Config, rules *filter.Filter, t *event.Table) Fate {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -65,7 +66,7 @@ func (t *terminal) createCommand() *cobra.Command {
 	settingFlags(c)
 	f := c.Flags()
 	f.String("start-ts", "", "replicate what was committed after this timestamp (now)")
-	f.Bool("disable-gc-check", false, "do not compare start-ts with the GC safepoint")
+	f.Bool("disable-gc-check", false, "no effect: a start-ts that GC has passed cannot be read")
 	f.Bool("dry-run", false, "show what would be replicated, and create nothing")
 	need(c, "sink-uri")
 	return c
@@ -110,6 +111,9 @@ func (t *terminal) create(c *cobra.Command) error {
 	}
 	var tables api.Tables
 	if err := ask.ask(c.Context(), http.MethodPost, "/api/v2/verify_table", nil, in, &tables); err != nil {
+		return err
+	}
+	if err := t.warnIdle(config, in.SinkURI, &tables); err != nil {
 		return err
 	}
 	if str(c, "dry-run") == "true" {
@@ -236,11 +240,12 @@ func (t *terminal) update(c *cobra.Command) error {
 	if len(lines) == 0 {
 		return t.done("Changefeed %s is like that already.", was.ID)
 	}
-	if t.output != "json" {
-		fmt.Fprintf(t.Err, "Changes of changefeed %s:\n", was.ID)
-		for _, line := range lines {
-			fmt.Fprintf(t.Err, "  %s\n", line)
-		}
+	if state := changefeed.State(was.State); state != changefeed.Stopped && state != changefeed.Failed {
+		return cdcerr.UpdateRefused.New("changefeed %s is %s, it cannot be updated", was.ID, state)
+	}
+	asks := str(c, "no-confirm") != "true"
+	if asks {
+		t.showChanges(was.ID, lines)
 	}
 	if err := t.confirm(c, "They will be applied."); err != nil {
 		return err
@@ -249,5 +254,23 @@ func (t *terminal) update(c *cobra.Command) error {
 	if err := ask.ask(c.Context(), http.MethodPut, feedPath(c, ""), space(c), in, &f); err != nil {
 		return err
 	}
+	if !asks {
+		t.showChanges(was.ID, lines)
+	}
+	if err := t.warnIdle(config, f.SinkURI, nil); err != nil {
+		return err
+	}
 	return t.shown("Update changefeed config successfully!", f)
+}
+
+// showChanges lists what an update changes: to whoever is asked before it is done,
+// else when it is.
+func (t *terminal) showChanges(id string, lines []string) {
+	if t.output == "json" {
+		return
+	}
+	fmt.Fprintf(t.Err, "Changes of changefeed %s:\n", id)
+	for _, line := range lines {
+		fmt.Fprintf(t.Err, "  %s\n", line)
+	}
 }

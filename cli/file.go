@@ -79,13 +79,44 @@ func fileSettings(path string, text []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// mask fills shown.
-func (s *settings) mask() error {
+// config is the changefeed's configuration, with defaults for what is not said.
+func (s settings) config() (changefeed.Config, error) {
 	text, err := s.request()
+	if err != nil {
+		return changefeed.Config{}, err
+	}
+	return changefeed.ParseJSON(text, changefeed.Default())
+}
+
+// warnIdle names what of the settings changes nothing: keys without effect with
+// this sink, and, where the tables are known, rules that match none of them.
+func (t *terminal) warnIdle(s settings, sinkURI string, tables *api.Tables) error {
+	config, err := s.config()
 	if err != nil {
 		return err
 	}
-	config, err := changefeed.ParseJSON(text, changefeed.Default())
+	notes, err := config.Check(changefeed.URI(sinkURI))
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		t.warn("%s", note)
+	}
+	if tables == nil {
+		return nil
+	}
+	idle, err := config.RulesWithout(func(matches func(schema, table string) bool) bool {
+		return slices.ContainsFunc(tables.All, func(b api.Table) bool { return matches(b.Schema, b.Table) })
+	})
+	for _, rule := range idle {
+		t.warn("filter.rules: %q matches no table that there is at the start-ts", rule)
+	}
+	return err
+}
+
+// mask fills shown.
+func (s *settings) mask() error {
+	config, err := s.config()
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,9 @@ func (t *terminal) group(use, short string) *cobra.Command {
 		}
 		var names []string
 		for _, sub := range c.Commands() {
-			names = append(names, sub.Name())
+			if !sub.Hidden {
+				names = append(names, sub.Name())
+			}
 		}
 		hint := meant(args[0], names)
 		if hint == "" {
