@@ -96,6 +96,9 @@ func New(c Config) (*Filter, error) {
 				return nil, cdcerr.Bug("%v", err)
 			}
 		}
+		if err := parsed.check(f.session); err != nil {
+			return nil, cdcerr.FilterExpression.Wrap(err, "filter.event-filters[%d]", i)
+		}
 	}
 	return f, nil
 }
@@ -154,6 +157,19 @@ func (f *Filter) parseEventFilter(c EventFilter) (eventFilter, error) {
 	}
 	e.only = c.IgnoreUpdateOnlyColumns
 	return e, nil
+}
+
+// check refuses expressions that fit no table, whatever its columns.
+func (e *eventFilter) check(s expr.Session) error {
+	for _, x := range []*expr.Text{e.insert, e.before, e.after, e.gone} {
+		if x == nil {
+			continue
+		}
+		if err := x.Check(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reads tells whether the filter looks at the values of rows.

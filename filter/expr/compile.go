@@ -89,17 +89,25 @@ func (c *compiler) part(e ast.ExprNode) (*node, error) {
 		if e.FunctionType == ast.CastBinaryOperator {
 			return c.binaryOperator(e)
 		}
-		return nil, fmt.Errorf("%s: CAST and CONVERT are not supported", printed(e))
-	case *ast.SubqueryExpr, *ast.ExistsSubqueryExpr, *ast.CompareSubqueryExpr:
-		return nil, fmt.Errorf("%s: a subquery cannot be asked, only the row is known", printed(e))
-	case *ast.VariableExpr:
-		return nil, fmt.Errorf("%s: variables are not known here", printed(e))
-	case *ast.RowExpr:
-		return nil, fmt.Errorf("%s: rows of several values are not supported", printed(e))
-	case *ast.AggregateFuncExpr, *ast.WindowFuncExpr:
-		return nil, fmt.Errorf("%s: there is one row only", printed(e))
 	}
-	return nil, fmt.Errorf("%s: this kind of expression is not supported", printed(e))
+	return nil, unsupported(e)
+}
+
+// unsupported is why this kind of part cannot be compiled for any table.
+func unsupported(e ast.Node) error {
+	switch e.(type) {
+	case *ast.FuncCastExpr:
+		return fmt.Errorf("%s: CAST and CONVERT are not supported", printed(e))
+	case *ast.SubqueryExpr, *ast.ExistsSubqueryExpr, *ast.CompareSubqueryExpr:
+		return fmt.Errorf("%s: a subquery cannot be asked, only the row is known", printed(e))
+	case *ast.VariableExpr:
+		return fmt.Errorf("%s: variables are not known here", printed(e))
+	case *ast.RowExpr:
+		return fmt.Errorf("%s: rows of several values are not supported", printed(e))
+	case *ast.AggregateFuncExpr, *ast.WindowFuncExpr:
+		return fmt.Errorf("%s: there is one row only", printed(e))
+	}
+	return fmt.Errorf("%s: this kind of expression is not supported", printed(e))
 }
 
 func literal(e *test_driver.ValueExpr) (*node, error) {

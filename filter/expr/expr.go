@@ -112,7 +112,7 @@ type compiler struct {
 }
 
 // printed is a part of an expression, for messages.
-func printed(n ast.ExprNode) (text string) {
+func printed(n ast.Node) (text string) {
 	defer func() {
 		if recover() != nil {
 			text = "a part of it"

@@ -84,18 +84,27 @@ func (c *compiler) call(e *ast.FuncCallExpr) (*node, error) {
 		}
 		return n, nil
 	}
-	f, ok := functions()[e.FnName.L]
-	if !ok || e.Schema.O != "" {
-		return nil, fmt.Errorf("function %s is not supported; there are %s", strings.ToUpper(e.FnName.O), strings.ToUpper(strings.Join(Functions(), ", ")))
-	}
-	if len(e.Args) < f.least || f.most >= 0 && len(e.Args) > f.most {
-		return nil, fmt.Errorf("function %s with %d arguments", strings.ToUpper(e.FnName.O), len(e.Args))
+	f, err := called(e)
+	if err != nil {
+		return nil, err
 	}
 	args, err := c.nodes(e.Args...)
 	if err != nil {
 		return nil, err
 	}
 	return f.make(c, args)
+}
+
+// called is the function of a call, where there is one that takes so many arguments.
+func called(e *ast.FuncCallExpr) (function, error) {
+	f, ok := functions()[e.FnName.L]
+	switch {
+	case !ok || e.Schema.O != "":
+		return f, fmt.Errorf("function %s is not supported; there are %s", strings.ToUpper(e.FnName.O), strings.ToUpper(strings.Join(Functions(), ", ")))
+	case len(e.Args) < f.least || f.most >= 0 && len(e.Args) > f.most:
+		return f, fmt.Errorf("function %s with %d arguments", strings.ToUpper(e.FnName.O), len(e.Args))
+	}
+	return f, nil
 }
 
 // branches is the form that several results have in common.
