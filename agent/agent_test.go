@@ -104,7 +104,7 @@ func newCollector(t *testing.T) *collector {
 	return &collector{Sink: s, took: map[string]bool{}}
 }
 
-func (c *collector) Write(_ context.Context, _ sink.Grant, txns []event.Txn) error {
+func (c *collector) Write(_ context.Context, _ sink.Leave, txns []event.Txn) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range txns {
@@ -116,7 +116,7 @@ func (c *collector) Write(_ context.Context, _ sink.Grant, txns []event.Txn) err
 	return nil
 }
 
-func (c *collector) DDL(_ context.Context, _ sink.Grant, d *event.DDL) error {
+func (c *collector) DDL(_ context.Context, _ sink.Leave, d *event.DDL) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.took[fmt.Sprintf("DDL %d", d.JobID)] = true

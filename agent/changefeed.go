@@ -49,8 +49,8 @@ type Config struct {
 	Save func(ctx context.Context, checkpoint, resolved tso.TS) error
 	// SaveEvery bounds how often.
 	SaveEvery time.Duration
-	// Grant is the leave to write as it stands when a write begins (P1).
-	Grant func() sink.Grant
+	// Grant is asked before anything becomes durable downstream (P1).
+	Grant sink.Leave
 	Log   *slog.Logger
 }
 
@@ -62,7 +62,7 @@ func Default() Config {
 		// What is written again after a crash is at most this much; etcd takes
 		// hundreds of such writes a second, for all changefeeds together.
 		SaveEvery: 500 * time.Millisecond,
-		Grant:     func() sink.Grant { return sink.Grant{} },
+		Grant:     sink.Endless,
 		Log:       slog.New(slog.DiscardHandler),
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (f *Changefeed) CopyStart(ctx context.Context, to sink.Sink) error {
 	before := f.StartTS.Prev()
 	for _, db := range f.Databases {
-		err := to.DDL(ctx, sink.Grant{}, &event.DDL{
+		err := to.DDL(ctx, sink.Endless, &event.DDL{
 			Action: event.ActionCreateSchema, SwitchTS: before, FinishedTS: before, DatabaseAfter: db,
 		})
 		if err != nil {
@@ -31,7 +31,7 @@ func (f *Changefeed) CopyStart(ctx context.Context, to sink.Sink) error {
 		default:
 			continue // what is in a sequence or a temporary table is in no event either
 		}
-		if err := to.DDL(ctx, sink.Grant{}, d); err != nil {
+		if err := to.DDL(ctx, sink.Endless, d); err != nil {
 			return err
 		}
 	}

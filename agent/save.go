@@ -17,7 +17,7 @@ type noting struct {
 }
 
 // Write implements sink.Sink.
-func (n noting) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+func (n noting) Write(ctx context.Context, g sink.Leave, txns []event.Txn) error {
 	if err := n.Sink.Write(ctx, g, txns); err != nil || len(txns) == 0 {
 		return err
 	}

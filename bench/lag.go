@@ -212,7 +212,7 @@ func (h *hearer) keep() {
 	h.on = true
 }
 
-func (h *hearer) Write(_ context.Context, _ sink.Grant, txns []event.Txn) error {
+func (h *hearer) Write(_ context.Context, _ sink.Leave, txns []event.Txn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.on {
@@ -232,7 +232,7 @@ func (h *hearer) Write(_ context.Context, _ sink.Grant, txns []event.Txn) error 
 
 func (h *hearer) Flush(context.Context) error                                  { return nil }
 func (h *hearer) Whole() bool                                                  { return false }
-func (h *hearer) SyncPoint(context.Context, sink.Grant, event.SyncPoint) error { return nil }
-func (h *hearer) DDL(context.Context, sink.Grant, *event.DDL) error            { return nil }
+func (h *hearer) SyncPoint(context.Context, sink.Leave, event.SyncPoint) error { return nil }
+func (h *hearer) DDL(context.Context, sink.Leave, *event.DDL) error            { return nil }
 func (h *hearer) Checkpoint(context.Context, tso.TS) error                     { return nil }
 func (h *hearer) Close() error                                                 { return nil }

@@ -155,7 +155,7 @@ type watched struct {
 	once  sync.Once
 }
 
-func (w *watched) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+func (w *watched) Write(ctx context.Context, g sink.Leave, txns []event.Txn) error {
 	if err := w.Sink.Write(ctx, g, txns); err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (l *lateness) keep(on bool) {
 	l.on = on
 }
 
-func (l *lateness) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) error {
+func (l *lateness) Write(ctx context.Context, _ sink.Leave, txns []event.Txn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.on {
@@ -263,7 +263,7 @@ func (l *lateness) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) er
 
 func (l *lateness) Flush(context.Context) error                                  { return nil }
 func (l *lateness) Whole() bool                                                  { return false }
-func (l *lateness) SyncPoint(context.Context, sink.Grant, event.SyncPoint) error { return nil }
-func (l *lateness) DDL(context.Context, sink.Grant, *event.DDL) error            { return nil }
+func (l *lateness) SyncPoint(context.Context, sink.Leave, event.SyncPoint) error { return nil }
+func (l *lateness) DDL(context.Context, sink.Leave, *event.DDL) error            { return nil }
 func (l *lateness) Checkpoint(context.Context, tso.TS) error                     { return nil }
 func (l *lateness) Close() error                                                 { return nil }

@@ -130,7 +130,7 @@ type created struct {
 	once  sync.Once
 }
 
-func (w *created) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+func (w *created) DDL(ctx context.Context, g sink.Leave, d *event.DDL) error {
 	if err := w.Sink.DDL(ctx, g, d); err != nil {
 		return err
 	}

@@ -111,6 +111,8 @@ var (
 		"none: the changefeed begins anew from there", Retry}
 	SessionLost = &Code{"CDC:ErrEtcdSessionDone", "a capture could not renew its session in time",
 		"none: the capture begins anew; if it goes on, check the network to etcd and the load of this machine", CaptureFatal}
+	LeaveEnded = &Code{"CDC:ErrWriteLeaveEnded", "the leave to write ended before something could commit: whoever gives it could not renew its session in time",
+		"none: the changefeed begins anew from its checkpoint, here or on another capture; if it goes on, check the network to etcd and the load of this machine", Retry}
 	ChangefeedExists = &Code{"CDC:ErrChangeFeedAlreadyExists", "there is a changefeed of this name",
 		"choose another name, or remove the other changefeed", Terminal}
 	ChangefeedNotFound = &Code{"CDC:ErrChangeFeedNotExists", "there is no changefeed of this name",
@@ -190,7 +192,7 @@ func All() []*Code {
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
-		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, EpochChanged, SessionLost, ChangefeedExists, ChangefeedNotFound,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,

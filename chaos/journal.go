@@ -9,9 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
-	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
@@ -88,17 +86,9 @@ func (j *journal) write(r record) error {
 	return nil
 }
 
-// allowed refuses what comes after the time that the session had left (P1).
-func allowed(g sink.Grant) error {
-	if !g.Deadline.IsZero() && time.Now().After(g.Deadline) {
-		return cdcerr.SessionLost.New("a write was begun %v too late", time.Since(g.Deadline))
-	}
-	return nil
-}
-
 // Write implements sink.Sink.
-func (j *journal) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
-	if err := errors.Join(allowed(g), ctx.Err()); err != nil {
+func (j *journal) Write(ctx context.Context, g sink.Leave, txns []event.Txn) error {
+	if err := errors.Join(g.Check(), ctx.Err()); err != nil {
 		return err
 	}
 	if j.behind != nil {
@@ -138,8 +128,8 @@ func (j *journal) Flush(context.Context) error { return nil }
 func (j *journal) Whole() bool { return j.behind != nil && j.behind.Whole() }
 
 // DDL implements sink.Sink.
-func (j *journal) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
-	if err := errors.Join(allowed(g), ctx.Err()); err != nil {
+func (j *journal) DDL(ctx context.Context, g sink.Leave, d *event.DDL) error {
+	if err := errors.Join(g.Check(), ctx.Err()); err != nil {
 		return err
 	}
 	if j.behind != nil {
@@ -151,7 +141,7 @@ func (j *journal) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
 }
 
 // SyncPoint implements sink.Sink.
-func (j *journal) SyncPoint(ctx context.Context, g sink.Grant, p event.SyncPoint) error {
+func (j *journal) SyncPoint(ctx context.Context, g sink.Leave, p event.SyncPoint) error {
 	if j.behind != nil {
 		return j.behind.SyncPoint(ctx, g, p)
 	}

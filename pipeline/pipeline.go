@@ -83,7 +83,7 @@ type Config struct {
 	FlushEvery time.Duration
 
 	Gate  Gate
-	Grant func() sink.Grant // the leave to write as it stands when a write begins
+	Grant sink.Leave // asked before anything becomes durable downstream
 	// Recorder keeps the moves of timestamps; give the schema's feed the same one,
 	// or its moves are not in the history.
 	Recorder *Recorder
@@ -105,7 +105,7 @@ func Default() Config {
 		// checkpoint need not move more often.
 		FlushEvery: 100 * time.Millisecond,
 		Gate:       openGate{},
-		Grant:      func() sink.Grant { return sink.Grant{} },
+		Grant:      sink.Endless,
 		Log:        slog.New(slog.DiscardHandler),
 		Now:        time.Now,
 	}

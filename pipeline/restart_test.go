@@ -128,7 +128,7 @@ func (f *frail) call(ddl bool, work func() error) error {
 	return err
 }
 
-func (f *frail) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+func (f *frail) Write(ctx context.Context, g sink.Leave, txns []event.Txn) error {
 	return f.call(false, func() error {
 		if err := f.write(txns); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (f *frail) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error
 	})
 }
 
-func (f *frail) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+func (f *frail) DDL(ctx context.Context, g sink.Leave, d *event.DDL) error {
 	return f.call(true, func() error {
 		f.database.ddl(d)
 		return f.downstream.DDL(ctx, g, d)

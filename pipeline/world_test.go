@@ -393,7 +393,7 @@ func (d *downstream) flushed(before string) error {
 	return nil
 }
 
-func (d *downstream) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) error {
+func (d *downstream) Write(ctx context.Context, _ sink.Leave, txns []event.Txn) error {
 	var lines []string
 	n := 0
 	for _, txn := range txns {
@@ -425,14 +425,14 @@ func describe(r *event.Row) string {
 	return fmt.Sprintf("%s:%v:%d=%d", r.Table.Name, r.Kind(), image[0].Int(), image[1].Int())
 }
 
-func (d *downstream) DDL(ctx context.Context, _ sink.Grant, ddl *event.DDL) error {
+func (d *downstream) DDL(ctx context.Context, _ sink.Leave, ddl *event.DDL) error {
 	if err := d.flushed("a DDL"); err != nil {
 		return err
 	}
 	return d.note(ctx, fmt.Sprintf("%d DDL %s", ddl.SwitchTS, ddl.Query))
 }
 
-func (d *downstream) SyncPoint(ctx context.Context, _ sink.Grant, p event.SyncPoint) error {
+func (d *downstream) SyncPoint(ctx context.Context, _ sink.Leave, p event.SyncPoint) error {
 	if err := d.flushed("a sync point"); err != nil {
 		return err
 	}

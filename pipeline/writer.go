@@ -57,7 +57,7 @@ func (p *Pipeline) work(ctx context.Context, it item, t *unflushed) error {
 		t.since = time.Now()
 	}
 	if len(it.txns) > 0 {
-		if err := p.sink.Write(ctx, p.cfg.Grant(), it.txns); err != nil {
+		if err := p.sink.Write(ctx, p.cfg.Grant, it.txns); err != nil {
 			return fmt.Errorf("writing %d transactions of %d–%d: %w",
 				len(it.txns), it.txns[0].CommitTS, it.txns[len(it.txns)-1].CommitTS, err)
 		}
@@ -86,13 +86,13 @@ func (p *Pipeline) work(ctx context.Context, it item, t *unflushed) error {
 // carryOut does what has its place between rows: all before it are downstream.
 func (p *Pipeline) carryOut(ctx context.Context, it item) error {
 	if it.ddl != nil {
-		if err := p.sink.DDL(ctx, p.cfg.Grant(), it.ddl); err != nil {
+		if err := p.sink.DDL(ctx, p.cfg.Grant, it.ddl); err != nil {
 			return fmt.Errorf("DDL job %d at %d: %w", it.ddl.JobID, it.ddl.SwitchTS, err)
 		}
 		p.note(func(s *Progress) { s.DDLs++ })
 	}
 	if it.sync != nil {
-		if err := p.sink.SyncPoint(ctx, p.cfg.Grant(), *it.sync); err != nil {
+		if err := p.sink.SyncPoint(ctx, p.cfg.Grant, *it.sync); err != nil {
 			return fmt.Errorf("sync point at %d: %w", it.sync.TS, err)
 		}
 		p.note(func(s *Progress) { s.SyncPoint = it.sync.TS })

@@ -20,7 +20,7 @@ type guard struct {
 }
 
 // DDL claims what is new to the run, then passes on.
-func (g guard) DDL(ctx context.Context, grant sink.Grant, d *event.DDL) error {
+func (g guard) DDL(ctx context.Context, grant sink.Leave, d *event.DDL) error {
 	if err := g.target.admit(ctx, databasesIn(d)); err != nil {
 		return err
 	}

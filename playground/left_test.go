@@ -35,7 +35,7 @@ type killer struct {
 	of *dying
 }
 
-func (k *killer) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+func (k *killer) DDL(ctx context.Context, g sink.Leave, d *event.DDL) error {
 	err := k.Sink.DDL(ctx, g, d)
 	for _, t := range tablesAfter(d) {
 		if t.table == k.of.table {

@@ -120,7 +120,7 @@ func writeRows(t *testing.T, d *database, table *event.Table, rows [][]string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Write(context.Background(), sink.Grant{}, []event.Txn{txn}); err != nil {
+	if err := s.Write(context.Background(), sink.Endless, []event.Txn{txn}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Flush(context.Background()); err != nil {

@@ -19,7 +19,7 @@ type tee struct {
 }
 
 // Write delivers, then tells.
-func (t *tee) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+func (t *tee) Write(ctx context.Context, g sink.Leave, txns []event.Txn) error {
 	written := func() {}
 	if t.pulse != nil {
 		written = t.pulse.writing(txns)
@@ -39,7 +39,7 @@ func (t *tee) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
 }
 
 // DDL carries out, then tells.
-func (t *tee) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+func (t *tee) DDL(ctx context.Context, g sink.Leave, d *event.DDL) error {
 	if err := t.Sink.DDL(ctx, g, d); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -20,6 +21,28 @@ type Grant struct {
 	Fence    uint64
 }
 
+// Leave is the leave to write as it stands: it is asked whenever something is
+// about to become durable, since it is renewed while a sink works, and what is
+// queued would otherwise outlive the grant that it came with. It may be asked by
+// several goroutines at once.
+//
+// A deadline is compared with time.Now, whose steady clock may stand still while
+// the machine sleeps. That is one more reason to ask late: the answer is then
+// never older than the moment.
+type Leave func() Grant
+
+// Endless is the leave of who shares its downstream with nobody.
+func Endless() Grant { return Grant{} }
+
+// Check is an error if the leave has ended: nothing may begin to commit.
+func (l Leave) Check() error {
+	g := l()
+	if !g.Deadline.IsZero() && !time.Now().Before(g.Deadline) {
+		return cdcerr.LeaveEnded.New("it ended at %s", g.Deadline.Format(time.RFC3339Nano))
+	}
+	return nil
+}
+
 // Sink writes one changefeed's changes to one downstream. Calls come one at a
 // time, from one goroutine.
 type Sink interface {
@@ -27,25 +50,27 @@ type Sink interface {
 	// they are durable downstream, and goes on with them under ctx until Flush; it
 	// blocks while it has too much to do. An error may be that of an earlier Write:
 	// what of all that was not flushed is downstream is then not known. Delivered
-	// twice, transactions must leave the downstream as if delivered once.
+	// twice, transactions must leave the downstream as if delivered once. The leave
+	// is asked at each commit.
 	//
 	// A transaction comes in pieces only if it is too large to be held and Whole is
 	// false. Each piece may be written by itself: rows that give up a key for which
 	// another row may come stand in earlier pieces than that row. For this an
 	// update that moves such a row's key may come as a deletion and an insert.
-	Write(ctx context.Context, g Grant, txns []event.Txn) error
+	Write(ctx context.Context, leave Leave, txns []event.Txn) error
 	// Flush returns when all that was written is durable downstream.
 	Flush(ctx context.Context) error
 	// Whole tells that every transaction must be written at once or not at all:
 	// one that is too large for that ends the changefeed.
 	Whole() bool
 	// DDL carries out one DDL after everything at or below its SwitchTS was flushed.
-	DDL(ctx context.Context, g Grant, d *event.DDL) error
+	// The leave is asked before every attempt.
+	DDL(ctx context.Context, leave Leave, d *event.DDL) error
 	// SyncPoint records a pair of timestamps: upstream's, and the downstream's own
 	// at which it holds the same. Everything up to p.TS was flushed, DDLs too, and
 	// nothing above; it may be asked for again after a crash. Where there is
 	// nothing to record it in, it does nothing.
-	SyncPoint(ctx context.Context, g Grant, p event.SyncPoint) error
+	SyncPoint(ctx context.Context, leave Leave, p event.SyncPoint) error
 	// Checkpoint says that everything up to ts is downstream.
 	Checkpoint(ctx context.Context, ts tso.TS) error
 	// Close releases connections. No call follows it.

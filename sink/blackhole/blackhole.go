@@ -48,7 +48,7 @@ func Open(uri string) (*Sink, error) {
 }
 
 // Write implements sink.Sink.
-func (s *Sink) Write(ctx context.Context, _ sink.Grant, txns []event.Txn) error {
+func (s *Sink) Write(ctx context.Context, _ sink.Leave, txns []event.Txn) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Sink) Flush(context.Context) error { return nil }
 func (s *Sink) Whole() bool { return false }
 
 // DDL implements sink.Sink.
-func (s *Sink) DDL(ctx context.Context, _ sink.Grant, _ *event.DDL) error {
+func (s *Sink) DDL(ctx context.Context, _ sink.Leave, _ *event.DDL) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Sink) DDL(ctx context.Context, _ sink.Grant, _ *event.DDL) error {
 }
 
 // SyncPoint implements sink.Sink.
-func (s *Sink) SyncPoint(ctx context.Context, _ sink.Grant, _ event.SyncPoint) error {
+func (s *Sink) SyncPoint(ctx context.Context, _ sink.Leave, _ event.SyncPoint) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

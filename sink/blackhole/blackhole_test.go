@@ -21,11 +21,11 @@ func TestCounts(t *testing.T) {
 	row := &event.Row{Raw: &event.RawKV{Key: make([]byte, 19), Value: make([]byte, 100), Old: make([]byte, 7)}}
 	ctx := context.Background()
 	for range 2 {
-		if err := s.Write(ctx, sink.Grant{}, []event.Txn{{Rows: []*event.Row{row, row}}, {Rows: []*event.Row{row}}}); err != nil {
+		if err := s.Write(ctx, sink.Endless, []event.Txn{{Rows: []*event.Row{row, row}}, {Rows: []*event.Row{row}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(s.DDL(ctx, sink.Grant{}, &event.DDL{}), s.Checkpoint(ctx, 7), s.Close()); err != nil {
+	if err := errors.Join(s.DDL(ctx, sink.Endless, &event.DDL{}), s.Checkpoint(ctx, 7), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if want := (blackhole.Counts{Rows: 6, Txns: 4, Bytes: 6 * 126, DDLs: 1, Checkpoint: 7}); b.Counts() != want {
@@ -33,10 +33,10 @@ func TestCounts(t *testing.T) {
 	}
 	stopped, stop := context.WithCancel(ctx)
 	stop()
-	if err := s.Write(stopped, sink.Grant{}, nil); !errors.Is(err, context.Canceled) {
+	if err := s.Write(stopped, sink.Endless, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if err := s.DDL(stopped, sink.Grant{}, nil); !errors.Is(err, context.Canceled) {
+	if err := s.DDL(stopped, sink.Endless, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 }

@@ -291,7 +291,7 @@ func TestServerRestarts(t *testing.T) {
 			for i := range row {
 				row[i] = strconv.Itoa(rows)
 			}
-			if err := w.sink.writeNow(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, rows, nil, row))}); err != nil {
+			if err := w.sink.writeNow(context.Background(), sink.Endless, []event.Txn{w.txn(w.row(tab, rows, nil, row))}); err != nil {
 				return err
 			}
 			rows++
@@ -335,7 +335,7 @@ func TestServerStaysAway(t *testing.T) {
 	tab := w.create("create table t (a int primary key)")
 	_ = p.listener.Close()
 	p.cutAll()
-	err := w.sink.writeNow(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+	err := w.sink.writeNow(context.Background(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
 	if !cdcerr.MySQLConnection.Is(err) || !strings.Contains(err.Error(), "commit-ts") {
 		t.Error(err)
 	}
@@ -345,7 +345,7 @@ func TestServerStaysAway(t *testing.T) {
 	w.sink.cfg.Absence = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := w.sink.writeNow(ctx, sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.sink.writeNow(ctx, sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if _, err := net.Dial("tcp", p.addr()); err == nil {

@@ -63,7 +63,7 @@ func BenchmarkIntoMariaDB(b *testing.B) {
 						n++
 					}
 				}
-				if err := s.Write(b.Context(), sink.Grant{}, txns); err != nil {
+				if err := s.Write(b.Context(), sink.Endless, txns); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -13,14 +13,17 @@ import (
 const fillRows = 2048
 
 // fill copies a table as of the moment at which a DDL made it what it is.
-func (s *Sink) fill(ctx context.Context, g sink.Grant, d *event.DDL, t *event.Table) error {
+func (s *Sink) fill(ctx context.Context, leave sink.Leave, d *event.DDL, t *event.Table) error {
 	size := int64(0)
 	page := event.Txn{StartTS: d.StartTS, CommitTS: d.SwitchTS}
 	flush := func() error {
 		if len(page.Rows) == 0 {
 			return nil
 		}
-		err := s.Write(ctx, g, []event.Txn{page})
+		if err := leave.Check(); err != nil {
+			return err
+		}
+		err := s.Write(ctx, leave, []event.Txn{page})
 		page.Rows, size = nil, 0 // what was handed on is not changed again
 		return err
 	}

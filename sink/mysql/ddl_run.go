@@ -14,11 +14,11 @@ import (
 // DDL implements sink.Sink. A statement that has begun is waited for without
 // end: an ALTER of a large table takes hours, and goes on in the server even if
 // nobody waits.
-func (s *Sink) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
+func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
-	if err := expired(g); err != nil {
+	if err := leave.Check(); err != nil {
 		return err
 	}
 	if err := s.again(ctx, "the session", s.session.wake); err != nil {
@@ -31,12 +31,12 @@ func (s *Sink) DDL(ctx context.Context, g sink.Grant, d *event.DDL) error {
 	for _, n := range script.notes {
 		s.log.Info("DDL differs downstream", "job", d.JobID, "ts", uint64(d.SwitchTS), "feature", n.feature, "about", n.about)
 	}
-	run := ddlRun{Sink: s, ddl: d, script: script}
+	run := ddlRun{Sink: s, leave: leave, ddl: d, script: script}
 	if err := run.all(ctx); err != nil {
 		return err
 	}
 	for _, t := range script.fill {
-		if err := s.fill(ctx, g, d, t); err != nil {
+		if err := s.fill(ctx, leave, d, t); err != nil {
 			return err
 		}
 	}
@@ -65,6 +65,7 @@ func (s *Sink) again(ctx context.Context, what string, do func(context.Context) 
 // A ddlRun carries out one script.
 type ddlRun struct {
 	*Sink
+	leave  sink.Leave
 	ddl    *event.DDL
 	script *script
 	// ready is the connection that has the script's database and clock; another
@@ -96,6 +97,9 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 		if err == nil {
 			return nil
 		}
+		if cdcerr.LeaveEnded.Is(err) {
+			return r.failed(text, err)
+		}
 		if faultOf(err) != gone && faultOf(err) != contention {
 			return r.settle(ctx, text, err)
 		}
@@ -124,6 +128,11 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 // may have begun it.
 func (r *ddlRun) attempt(ctx context.Context, text string) (sent bool, err error) {
 	if err := r.prepare(ctx); err != nil {
+		return false, err
+	}
+	// Asked anew before every statement, and before one that was cut is sent again:
+	// the one before may have taken hours.
+	if err := r.leave.Check(); err != nil {
 		return false, err
 	}
 	switch {

@@ -32,7 +32,7 @@
 //
 // Promises: P6 (a DDL runs where it is called, once everything before it is
 // written), P8 (a statement that cannot be made, and a value that the downstream
-// cannot hold, stop the changefeed with a code). P1 only as far as the grant's
+// cannot hold, stop the changefeed with a code). P1 only as far as the leave's
 // deadline goes: nothing begins to commit after it.
 //
 // Goroutines: one a lane that has work, from the first Write after a Flush until the

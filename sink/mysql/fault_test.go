@@ -29,7 +29,7 @@ func TestTableAlteredByHand(t *testing.T) {
 	} {
 		w.rows("truncate table t")
 		w.rows(alter)
-		err := w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{row})
+		err := w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{row})
 		if !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "commit-ts") {
 			t.Errorf("%s: %v", alter, err)
 		}
@@ -57,7 +57,7 @@ func TestReadOnlyFailover(t *testing.T) {
 	w.sink.log = slog.New(heard{"trying again", retried})
 	var g errgroup.Group
 	g.Go(func() error {
-		return w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+		return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
 	})
 	if text := <-retried; !strings.Contains(text, strconv.Itoa(errReadOnly)) {
 		t.Error(text)
@@ -69,7 +69,7 @@ func TestReadOnlyFailover(t *testing.T) {
 	w.want("select id from t", "1")
 	mustExec(t, w.db, "set global read_only = 1")
 	short := openURI(t, uri+"?reconnect-timeout=300ms")
-	err := short.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
+	err := short.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
 	if !cdcerr.MySQLConnection.Is(err) || !strings.Contains(err.Error(), "1290") {
 		t.Error(err)
 	}
@@ -99,7 +99,7 @@ func TestLocksOfOthers(t *testing.T) {
 	w.sink.log = slog.New(heard{"trying again", retried})
 	var g errgroup.Group
 	g.Go(func() error {
-		return w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, cells("1"), nil))})
+		return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, cells("1"), nil))})
 	})
 	if text := <-retried; !strings.Contains(text, strconv.Itoa(errLockWait)) {
 		t.Error(text)
@@ -129,7 +129,7 @@ func TestExpiredPassword(t *testing.T) {
 	} {
 		mustExec(t, w.db, change)
 		p.cutAll()
-		err := w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
+		err := w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
 		if !cdcerr.MySQLAccessDenied.Is(err) || strings.Contains(fmt.Sprint(err), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -80,7 +80,7 @@ func openSink(t testing.TB, snapshot Snapshot) *Sink {
 }
 
 // writeNow writes and flushes.
-func (s *Sink) writeNow(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+func (s *Sink) writeNow(ctx context.Context, g sink.Leave, txns []event.Txn) error {
 	if err := s.Write(ctx, g, txns); err != nil {
 		return err
 	}

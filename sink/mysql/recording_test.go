@@ -270,7 +270,7 @@ func (rec *recording) replay(t *testing.T, s *Sink, store *schema.Store, ddls []
 	ctx := context.Background()
 	var txns []event.Txn
 	flush := func() error {
-		err := s.writeNow(ctx, sink.Grant{}, txns)
+		err := s.writeNow(ctx, sink.Endless, txns)
 		txns = nil
 		return err
 	}
@@ -284,7 +284,7 @@ func (rec *recording) replay(t *testing.T, s *Sink, store *schema.Store, ddls []
 			if err := flush(); err != nil {
 				return err
 			}
-			if err := s.DDL(ctx, sink.Grant{}, d); err != nil {
+			if err := s.DDL(ctx, sink.Endless, d); err != nil {
 				return err
 			}
 		}

@@ -93,7 +93,7 @@ func TestReplaysEndRight(t *testing.T) {
 					to = rapid.IntRange(from, len(txns)).Draw(rt, "crash at")
 				}
 				w.sink.cfg.MaxTxnRows = rapid.IntRange(1, 20).Draw(rt, "group")
-				if err := w.sink.writeNow(context.Background(), sink.Grant{}, txns[from:to]); err != nil {
+				if err := w.sink.writeNow(context.Background(), sink.Endless, txns[from:to]); err != nil {
 					rt.Fatal(err)
 				}
 				if to == len(txns) && n >= 3 {
@@ -198,7 +198,7 @@ func unitsOf(txns []event.Txn) []*unit {
 	c := newClaimer(Dialect{Kind: MariaDB})
 	var out []*unit
 	for i := range txns {
-		out = append(out, c.units(&cfg, sink.Grant{}, &txns[i])...)
+		out = append(out, c.units(&cfg, sink.Endless, &txns[i])...)
 	}
 	return out
 }

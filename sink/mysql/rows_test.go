@@ -260,7 +260,7 @@ func TestCharactersThatDoNotFit(t *testing.T) {
 		mustExec(t, w.db, "drop table if exists "+qualified(w.schema, "t"))
 		tab := w.create("create table t (id int primary key, " + column + ")")
 		w.insert(tab, cells("1", values[0]))
-		err := w.sink.writeNow(t.Context(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", values[1])))})
+		err := w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", values[1])))})
 		if !cdcerr.MySQLTxn.Is(err) || !strings.Contains(err.Error(), "column a") || strings.Contains(err.Error(), values[1]) {
 			t.Errorf("%s: %v", column, err)
 		}

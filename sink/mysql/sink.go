@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
-	"time"
 
-	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
@@ -99,11 +97,3 @@ func (s *Sink) Close() error {
 }
 
 func (s *Sink) patience() *patience { return &patience{budget: s.cfg.Absence} }
-
-// expired is an error if the grant has ended: nothing may begin to commit.
-func expired(g sink.Grant) error {
-	if !g.Deadline.IsZero() && !time.Now().Before(g.Deadline) {
-		return cdcerr.MySQLTxn.New("the leave to write ended at %s, before this could commit", g.Deadline.Format(time.RFC3339Nano))
-	}
-	return nil
-}

@@ -33,32 +33,32 @@ type syncPoints struct {
 // SyncPoint implements sink.Sink. The row is written once: after a crash the
 // moment that was found first still is the right one, since nothing above it was
 // written before its row stood there.
-func (s *Sink) SyncPoint(ctx context.Context, g sink.Grant, p event.SyncPoint) error {
+func (s *Sink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoint) error {
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
 	patience := s.patience()
 	for {
-		err := s.syncPoint(ctx, g, p)
+		err := s.syncPoint(ctx, leave, p)
+		over := leave.Check()
 		switch {
 		case err == nil:
 			return nil
-		case expired(g) != nil || !patience.again(ctx, err):
+		case over != nil:
+			return coded(over, "noting the sync point %d", p.TS)
+		case !patience.again(ctx, err):
 			return coded(err, "noting the sync point %d", p.TS)
 		}
 		s.log.Warn("sync point failed, trying again", "ts", uint64(p.TS), "error", err)
 	}
 }
 
-func (s *Sink) syncPoint(ctx context.Context, g sink.Grant, p event.SyncPoint) error {
-	if !g.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, g.Deadline)
-		defer cancel()
-	}
-	if err := expired(g); err != nil {
+func (s *Sink) syncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoint) error {
+	if err := leave.Check(); err != nil {
 		return err
 	}
+	ctx, cancel := within(ctx, leave)
+	defer cancel()
 	conn, err := s.session.use(ctx)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 func syncPoint(t *testing.T, s *Sink, ts tso.TS) {
 	t.Helper()
-	if err := s.SyncPoint(t.Context(), sink.Grant{}, event.SyncPoint{TS: ts}); err != nil {
+	if err := s.SyncPoint(t.Context(), sink.Endless, event.SyncPoint{TS: ts}); err != nil {
 		t.Fatal(err)
 	}
 }

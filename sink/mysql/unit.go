@@ -11,7 +11,7 @@ import (
 // part of one whose rows share no key with its others.
 type unit struct {
 	txn   event.Txn
-	grant sink.Grant
+	leave sink.Leave
 	bytes int64
 	claims
 
@@ -27,9 +27,9 @@ type unit struct {
 // units cuts transactions into units of work. A transaction of more rows than a
 // downstream transaction has is cut where its rows have nothing to do with each
 // other, unless it must be seen whole.
-func (c *claimer) units(cfg *Config, g sink.Grant, txn *event.Txn) []*unit {
+func (c *claimer) units(cfg *Config, leave sink.Leave, txn *event.Txn) []*unit {
 	if len(txn.Rows) <= cfg.MaxTxnRows || cfg.Atomicity == PerTable {
-		u := &unit{txn: *txn, grant: g}
+		u := &unit{txn: *txn, leave: leave}
 		for _, r := range txn.Rows {
 			c.add(&u.claims, r)
 			u.bytes += rowBytes(r)
@@ -42,7 +42,7 @@ func (c *claimer) units(cfg *Config, g sink.Grant, txn *event.Txn) []*unit {
 	var u *unit
 	for _, p := range parts {
 		if u == nil || len(u.txn.Rows)+len(p.rows) > cfg.MaxTxnRows {
-			u = &unit{txn: event.Txn{StartTS: txn.StartTS, CommitTS: txn.CommitTS}, grant: g}
+			u = &unit{txn: event.Txn{StartTS: txn.StartTS, CommitTS: txn.CommitTS}, leave: leave}
 			out = append(out, u)
 		}
 		u.txn.Rows = append(u.txn.Rows, p.rows...)

@@ -47,7 +47,7 @@ func (w *world) tryDDL(d *event.DDL) error {
 	if d.Schema == "" {
 		d.Schema = w.schema
 	}
-	return w.sink.DDL(context.Background(), sink.Grant{}, d)
+	return w.sink.DDL(context.Background(), sink.Endless, d)
 }
 
 func (w *world) ddl(d *event.DDL) {
@@ -102,7 +102,7 @@ func (w *world) txn(rows ...*event.Row) event.Txn {
 
 func (w *world) write(txns ...event.Txn) {
 	w.Helper()
-	if err := w.sink.writeNow(context.Background(), sink.Grant{}, txns); err != nil {
+	if err := w.sink.writeNow(context.Background(), sink.Endless, txns); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -29,13 +29,13 @@ type burst struct {
 }
 
 // Write implements sink.Sink.
-func (s *Sink) Write(ctx context.Context, g sink.Grant, txns []event.Txn) error {
+func (s *Sink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn) error {
 	b := s.burst
 	if b == nil {
 		b = s.begin(ctx)
 	}
 	for i := range txns {
-		for _, u := range s.claimer.units(&s.cfg, g, &txns[i]) {
+		for _, u := range s.claimer.units(&s.cfg, leave, &txns[i]) {
 			if !b.awaitRoom(len(s.lanes) * s.cfg.MaxTxnRows * aheadTxns) {
 				return s.end(ctx)
 			}
@@ -140,47 +140,50 @@ func (s *Sink) work(ctx context.Context, b *burst, l *lane) error {
 // may be delivered twice, so it does not matter whether a COMMIT whose answer was
 // lost took place.
 func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
-	g := units[len(units)-1].grant // the latest
+	leave := units[len(units)-1].leave
 	changes := merge(units)
 	p := s.patience()
 	for {
-		err := s.commit(ctx, g, on, changes)
+		err := s.commit(ctx, leave, on, changes)
 		if err == nil {
 			return nil
 		}
 		first, last := units[0].txn.CommitTS, units[len(units)-1].txn.CommitTS
-		if expired(g) != nil || !p.again(ctx, err) {
+		over := leave.Check()
+		if over == nil && p.again(ctx, err) {
+			over = leave.Check() // it may have ended in the pause
+		} else if over == nil {
+			over = err
+		}
+		if over != nil {
 			if ctx.Err() != nil {
 				return fmt.Errorf("transactions of commit-ts %d to %d: %w", first, last, ctx.Err())
 			}
-			return coded(err, "transactions of commit-ts %d to %d", first, last)
+			return coded(over, "transactions of commit-ts %d to %d", first, last)
 		}
 		s.log.Warn("downstream transaction failed, trying again", "first-ts", uint64(first), "last-ts", uint64(last), "error", err)
 	}
 }
 
 // commit writes changes in one downstream transaction.
-func (s *Sink) commit(ctx context.Context, g sink.Grant, on *session, changes []change) error {
-	if !g.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, g.Deadline)
-		defer cancel()
-	}
-	if err := expired(g); err != nil {
+func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, changes []change) error {
+	if err := leave.Check(); err != nil {
 		return err
 	}
+	ctx, cancel := within(ctx, leave)
+	defer cancel()
 	conn, err := on.use(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.transact(ctx, g, on, conn, changes); err != nil {
+	if err := s.transact(ctx, leave, on, conn, changes); err != nil {
 		on.abandon(conn, err)
 		return err
 	}
 	return nil
 }
 
-func (s *Sink) transact(ctx context.Context, g sink.Grant, on *session, conn *sql.Conn, changes []change) error {
+func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change) error {
 	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes)}
 	run := func(text string) error { return p.add(ctx, text) }
 	if err := run("BEGIN"); err != nil {
@@ -199,7 +202,7 @@ func (s *Sink) transact(ctx context.Context, g sink.Grant, on *session, conn *sq
 	if err := w.plan(makePlan(changes, &s.texts, on.dialect)); err != nil {
 		return err
 	}
-	if g.Deadline.IsZero() {
+	if leave().Deadline.IsZero() {
 		// There is nothing to look at before the end: it may go along.
 		if err := run("COMMIT"); err != nil {
 			return err
@@ -209,7 +212,7 @@ func (s *Sink) transact(ctx context.Context, g sink.Grant, on *session, conn *sq
 	if err := p.send(ctx); err != nil {
 		return err
 	}
-	if err := expired(g); err != nil {
+	if err := leave.Check(); err != nil {
 		return err
 	}
 	// From here on the grant's end must not tear the connection down: a COMMIT

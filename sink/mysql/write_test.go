@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func TestRowNearThePacket(t *testing.T) {
 	blob := bytes.Repeat([]byte{0, '\'', 0xff, 'x'}, 5<<20)
 	w.insert(tab, cells("1", string(blob)))
 	w.want("select length(b), md5(b) from t", fmt.Sprintf("%d|%s", len(blob), w.rows(fmt.Sprintf("select md5(repeat(x'0027ff78', %d))", 5<<20))[0]))
-	err := w.sink.writeNow(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", strings.Repeat("\x00", 33<<20))))})
+	err := w.sink.writeNow(context.Background(), sink.Endless, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2", strings.Repeat("\x00", 33<<20))))})
 	if !cdcerr.MySQLPacket.Is(err) || !strings.Contains(err.Error(), "max_allowed_packet") {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	tab := w.create("create table t (id int primary key)")
 	missing := tableOf(t, w.schema, "create table not_there (id int primary key)")
-	err := w.sink.writeNow(context.Background(), sink.Grant{}, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")), w.row(missing, 1, nil, cells("1")))})
+	err := w.sink.writeNow(context.Background(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")), w.row(missing, 1, nil, cells("1")))})
 	if !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "not_there") || !strings.Contains(err.Error(), "commit-ts") {
 		t.Fatal(err)
 	}
@@ -84,16 +85,24 @@ func TestFailureLeavesNothing(t *testing.T) {
 	w.want("select id from t", "2")
 }
 
+// until is a leave that ends then.
+func until(end time.Time) sink.Leave {
+	return func() sink.Grant { return sink.Grant{Deadline: end} }
+}
+
 // After the grant's end nothing begins to commit.
 func TestGrantEnds(t *testing.T) {
 	w := newWorld(t)
 	tab := w.create("create table t (id int primary key)")
-	over := sink.Grant{Deadline: time.Now().Add(-time.Millisecond)}
-	if err := w.sink.writeNow(context.Background(), over, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !cdcerr.MySQLTxn.Is(err) {
+	over := until(time.Now().Add(-time.Millisecond))
+	if err := w.sink.writeNow(context.Background(), over, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))}); !cdcerr.LeaveEnded.Is(err) {
 		t.Fatal(err)
 	}
-	if err := w.sink.DDL(context.Background(), over, &event.DDL{Action: event.ActionDropTable, Tables: []event.TableChange{{Before: tab}}}); err == nil {
-		t.Fatal("a DDL ran after the grant's end")
+	if err := w.sink.DDL(context.Background(), over, &event.DDL{Action: event.ActionDropTable, Tables: []event.TableChange{{Before: tab}}}); !cdcerr.LeaveEnded.Is(err) {
+		t.Fatal(err)
+	}
+	if err := w.sink.SyncPoint(context.Background(), over, event.SyncPoint{TS: w.ts}); !cdcerr.LeaveEnded.Is(err) {
+		t.Fatal(err)
 	}
 	// It ends while a lock is waited for.
 	other, err := w.db.Begin()
@@ -103,9 +112,9 @@ func TestGrantEnds(t *testing.T) {
 	if _, err := other.Exec("insert into " + qualified(w.schema, "t") + " values (1)"); err != nil {
 		t.Fatal(err)
 	}
-	soon := sink.Grant{Deadline: time.Now().Add(300 * time.Millisecond)}
-	err = w.sink.writeNow(context.Background(), soon, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
-	if err == nil || time.Now().Before(soon.Deadline) {
+	end := time.Now().Add(300 * time.Millisecond)
+	err = w.sink.writeNow(context.Background(), until(end), []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+	if !cdcerr.LeaveEnded.Is(err) || time.Now().Before(end) {
 		t.Fatal(err)
 	}
 	if err := other.Rollback(); err != nil {
@@ -114,6 +123,69 @@ func TestGrantEnds(t *testing.T) {
 	w.want("select id from t")
 	w.write(w.txn(w.row(tab, 1, nil, cells("1"))))
 	w.want("select id from t", "1")
+}
+
+// A leave that is renewed lasts: a unit may wait for a lock, or stand in line,
+// for many times as long as each grant.
+func TestLeaveIsRenewed(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1&max-txn-row=1")
+	tab := w.create("create table t (id int primary key)")
+	other, err := w.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec("insert into " + qualified(w.schema, "t") + " values (1)"); err != nil {
+		t.Fatal(err)
+	}
+	const each = 20 * time.Millisecond
+	begun := time.Now()
+	var once sync.Once
+	// The lock is given back when the first grant, and nine after it, are over.
+	leave := func() sink.Grant {
+		if time.Since(begun) > 10*each {
+			once.Do(func() {
+				if err := other.Rollback(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		// A renewal is never late, however busy the machine is.
+		return sink.Grant{Deadline: time.Now().Add(each)}
+	}
+	var txns []event.Txn
+	for i := range 3 {
+		txns = append(txns, w.txn(w.row(tab, i+1, nil, cells(fmt.Sprint(i+1)))))
+	}
+	if err := w.sink.writeNow(t.Context(), leave, txns); err != nil {
+		t.Fatal(err)
+	}
+	w.want("select id from t", "1", "2", "3")
+}
+
+// A DDL of which the leave ends between two attempts is not sent again.
+func TestLeaveEndsBeforeADDLIsRepeated(t *testing.T) {
+	w := newWorld(t)
+	p := w.through()
+	tab := w.create("create table t (id int primary key)")
+	after := tableOf(t, w.schema, "create table t (id int primary key, c int)")
+	after.ID = tab.ID
+	p.cutAt(cut{"ALTER", true})
+	leave := func() sink.Grant {
+		if _, cut := p.made(); cut {
+			return sink.Grant{Deadline: time.Now().Add(-time.Second)}
+		}
+		return sink.Grant{Deadline: time.Now().Add(time.Hour)}
+	}
+	w.ts += 1 << 18
+	err := w.sink.DDL(t.Context(), leave, &event.DDL{
+		Action: event.ActionAddColumn, Query: "alter table t add column c int", Schema: w.schema, JobID: 99,
+		StartTS: w.ts.Prev(), SwitchTS: w.ts, FinishedTS: w.ts, Tables: []event.TableChange{{Before: tab, After: after}},
+	})
+	if !cdcerr.LeaveEnded.Is(err) {
+		t.Fatal(err)
+	}
+	w.want("select count(*) from information_schema.columns where table_schema = database() and table_name = 't'", "1")
 }
 
 // Connections that the server ends, between transactions and in one, are

@@ -56,7 +56,7 @@ type judged struct {
 	ddls   []*event.DDL
 }
 
-func (j *judged) Write(_ context.Context, _ sink.Grant, txns []event.Txn) error {
+func (j *judged) Write(_ context.Context, _ sink.Leave, txns []event.Txn) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range txns {
@@ -66,7 +66,7 @@ func (j *judged) Write(_ context.Context, _ sink.Grant, txns []event.Txn) error 
 	return nil
 }
 
-func (j *judged) DDL(_ context.Context, _ sink.Grant, d *event.DDL) error {
+func (j *judged) DDL(_ context.Context, _ sink.Leave, d *event.DDL) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.judge.DDL(d)
@@ -84,7 +84,7 @@ func (j *judged) Checkpoint(_ context.Context, ts tso.TS) error {
 }
 
 func (*judged) Flush(context.Context) error                                  { return nil }
-func (*judged) SyncPoint(context.Context, sink.Grant, event.SyncPoint) error { return nil }
+func (*judged) SyncPoint(context.Context, sink.Leave, event.SyncPoint) error { return nil }
 
 func (*judged) Whole() bool  { return false }
 func (*judged) Close() error { return nil }
