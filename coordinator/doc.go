@@ -17,10 +17,12 @@
 // writer of one key.
 //
 // The hold on GC stands before a run's first read, and before a changefeed is made
-// or resumed, and is the least of what every changefeed may still need (P7).
+// or resumed, and is the least of what every changefeed may still need: its life, and
+// an owner that would take it up where etcd has it (P7). An owner knows all of them
+// and holds that before the first one runs.
 //
 // What etcd keeps of a changefeed and nobody can read is that changefeed's error;
-// the others run (P8). An owner that is not the owner any more ends its reign, and
+// the others run (P8). So is what it has come to and etcd cannot keep. An owner that is not the owner any more ends its reign, and
 // everything in it.
 //
 // Goroutines: Run has two, a reign has one for GC, one that waits for its end, and

@@ -86,8 +86,18 @@ func TestLife(t *testing.T) {
 		paused = s.get(n)
 	}
 	s.caught(n)
-	if f := s.get(n); f.State != "normal" || f.Error != nil || len(f.Tasks) != 1 || len(f.Tasks[0].TableIDs) != 3 {
+	f := s.get(n)
+	if f.State != "normal" || f.Error != nil || len(f.Tasks) != 1 || len(f.Tasks[0].TableIDs) != 3 {
 		t.Errorf("%+v", f)
+	}
+	if all, err := n.List(ctx); err != nil || len(all) != 1 || len(all[0].Tasks) != 1 || all[0].Tasks[0].TableIDs != nil || all[0].Tasks[0].Tables != 3 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	before := f.Rows
+	must(t, s.bank.Run(ctx, 100*time.Millisecond))
+	s.caught(n)
+	if after := s.get(n).Rows; after <= before {
+		t.Errorf("%d rows were taken, and %d before the last of them", after, before)
 	}
 	if points := s.bankIsWhole(50); points < 3 {
 		t.Errorf("%d sync points", points)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/coordinator"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
+	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/server"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/live"
@@ -66,6 +67,7 @@ func newSite(t *testing.T) *site {
 // node is one server's life.
 type node struct {
 	*coordinator.Coordinator
+	store       *meta.Store
 	leave, kill context.CancelFunc
 	done        chan error
 }
@@ -92,6 +94,7 @@ func (s *site) node() *node {
 			SaveEvery: 20 * time.Millisecond, Limits: changefeed.Limits{SyncPointIntervalMin: 100 * time.Millisecond},
 			Log: slog.New(slog.NewTextHandler(out, nil)),
 		})
+		n.store = g.Store
 		made <- c
 		return &mortal{Coordinator: c, n: n}, nil
 	}

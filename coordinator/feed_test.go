@@ -1,0 +1,95 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+var began = time.Unix(1_700_000_000, 0)
+
+// held is a changefeed of a reign without a cluster, kept at a checkpoint.
+func held(t *testing.T, at tso.TS) *feed {
+	t.Helper()
+	r := newReign(New(Config{Now: func() time.Time { return began.Add(time.Minute) }, GCTTL: time.Hour}), nil)
+	kept := &meta.Changefeed{ID: meta.ChangefeedID{Namespace: "default", Name: "a"}, Status: meta.Status{CheckpointTS: at, ResolvedTS: at, State: "normal"}}
+	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), log: r.cfg.Log}
+	r.know(f)
+	return f
+}
+
+// What is held is the least of what the life needs and of what etcd has.
+func TestHolds(t *testing.T) {
+	at := tso.At(began)
+	is := func(f *feed, passed, want tso.TS) {
+		t.Helper()
+		if got, ok := f.holds(passed); got != want || ok != (want != 0) {
+			t.Errorf("holds %d, %v; want %d", got, ok, want)
+		}
+	}
+	f := held(t, at)
+	var err error
+	f.life, err = changefeed.New(changefeed.Info{}, changefeed.Status{CheckpointTS: at, ResolvedTS: at, State: changefeed.Normal}, changefeed.Options{}, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := f.life.Tick(changefeed.View{Now: began}).Start.Run
+	f.report(changefeed.Report{Run: run, CheckpointTS: at + 100, ResolvedTS: at + 100})
+	is(f, 0, at-1) // etcd does not have the life's yet
+	is(f, at, at+99)
+	f.report(changefeed.Report{Run: run, Done: true})
+	is(f, 0, at-1) // nor that it is finished
+	f.kept.Status.State = "finished"
+	is(f, 0, 0)
+
+	f = held(t, at) // it cannot be read
+	is(f, 0, at-1)
+	f.kept.Status.State = "finished"
+	is(f, 0, 0)
+	f.kept.Status.State = "stopped"
+	f.passed(at)
+	is(f, 0, 0)
+	f = held(t, tso.At(began.Add(-2*time.Hour)))
+	is(f, 0, 0) // it is older than gc-ttl
+	f = held(t, at)
+	f.kept.Err = cdcerr.MetaCorrupted.New("status")
+	is(f, 0, 0)
+}
+
+// That a reign ends is no removal, and a name is free when its changefeed is gone.
+func TestGone(t *testing.T) {
+	f := held(t, tso.At(began))
+	r := f.reign
+	id := changefeed.ID{Namespace: f.id.Namespace, Name: f.id.Name}
+	if err := r.unknown(id); !cdcerr.ChangefeedExists.Is(err) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	close(r.over) // before its loop began
+	if err := f.gone(t.Context()); !cdcerr.NotOwner.Is(err) {
+		t.Errorf("not removed: %v", err)
+	}
+	close(f.ended)
+	if err := f.gone(t.Context()); !cdcerr.NotOwner.Is(err) {
+		t.Errorf("not removed, and its loop ended: %v", err)
+	}
+	r.drop(f)
+	if err := f.gone(t.Context()); err != nil {
+		t.Errorf("removed: %v", err)
+	}
+	if err := r.unknown(id); err != nil {
+		t.Errorf("a name that is free: %v", err)
+	}
+	next := &feed{reign: r, id: f.id}
+	r.know(next)
+	r.drop(f)
+	if now, err := r.get(f.id); err != nil || now != next {
+		t.Errorf("the next of its name: %v, %v", now, err)
+	}
+	if err := f.gone(t.Context()); err != nil {
+		t.Errorf("removed, and made again: %v", err)
+	}
+}
