@@ -18,18 +18,23 @@
 // encoding/json and go-toml too. Reveal and Info.Stored do not. A configuration or
 // a sink URI that comes back masked keeps its secrets.
 //
-// Create is for a new changefeed, and then: hold GC at the start-ts, read PD's
-// safepoint, Create with it, look at the tables (NewPlan), keep Info (Stored) and
-// Status, New. In that order no collection comes between the check and the hold.
-// Resume likewise.
+// Create is for a new changefeed. Its caller then holds GC at the start-ts and
+// reads the schema there, which fails where GC was faster; looks at the tables
+// (NewPlan); keeps Info (Stored) and Status; and calls New. The hold stays until
+// the cluster's own covers the changefeed, so that no collection comes between the
+// check and that. A caller that knows PD's safepoint may give it, and is refused
+// earlier. To resume is the same: the hold comes before Resume.
 //
-// A Life is led by one owner, from one loop. Step takes in what the capture says
-// of the run, commands what an operator says, and Tick says what follows: keep
-// what changed, end the run, begin the next one, log, in that order. If keeping
-// fails the Life is thrown away and made anew from what is kept: nothing of it
-// was done. Begin a run with the checkpoint of Start and give its number back in
-// each report; a number is used once, and an owner's numbers are above those of
-// earlier owners (Options.Runs).
+// A Life is led by one owner, under one lock: it is no loop's own. Step takes in
+// what the capture says of the run, commands what an operator says, and Tick says
+// what follows: keep what changed, end the run, begin the next one, log, in that
+// order. Whoever holds the lock may Tick, the run that reports, the operator's
+// request or the changefeed's loop, and put what comes out behind what is not done
+// yet; ends and begins of runs are done by the loop alone. If keeping fails the
+// Life stands, and what was to be kept is kept later: nothing that follows is done,
+// and nothing is answered as done, before that. Begin a run with the checkpoint of
+// Start and give its number back in each report; a number is used once, and an
+// owner's numbers are above those of earlier owners (Options.Runs).
 //
 //	P3  checkpoint-ts and resolved-ts never go back within an epoch; only an
 //	    operator's overwrite begins one

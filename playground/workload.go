@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -88,6 +89,7 @@ func (p *player) stage(ctx context.Context, o Workload) (v *verdicts, err error)
 	if err := a.attach(ctx, services, cfg, changefeed(p.log)); err != nil {
 		return nil, err
 	}
+	fmt.Fprintf(p.words, "PD at %s; all tables come after start-ts %d\n", strings.Join(cluster.PD(), ","), a.start)
 	s := &scene{player: p, options: o, cluster: cluster, workload: w, attached: &a, expected: &verify.Expected{}}
 	if err := s.run(ctx); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package playground
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +44,14 @@ func TestWorkloadsIntoMariaDB(t *testing.T) {
 	server := mariadb.Start(t)
 	for _, kind := range workload.Kinds() {
 		t.Run(kind, func(t *testing.T) { perform(t, "--workload", kind, "--sink-uri", server.URI(), "--storm") })
+	}
+}
+
+// A server of one's own may follow the cluster: it is told where its PD is.
+func TestWorkloadTellsWhereItsPDIs(t *testing.T) {
+	_, stderr := perform(t, "--workload", "bank", "--sink-uri", "blackhole://")
+	if !regexp.MustCompile(`(?m)^PD at http://127\.0\.0\.1:\d+(,http://[0-9.:]+){2}; all tables come after start-ts \d+$`).MatchString(stderr) {
+		t.Error(stderr)
 	}
 }
 
