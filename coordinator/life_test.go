@@ -40,6 +40,20 @@ func (s *site) bankIsWhole(accounts int) (points int) {
 	return points
 }
 
+// counts looks at the numbers that are shown of a changefeed that runs.
+func (s *site) counts(n *node) {
+	s.Helper()
+	if all, err := n.List(s.Context()); err != nil || len(all) != 1 || len(all[0].Tasks) != 1 || all[0].Tasks[0].TableIDs != nil || all[0].Tasks[0].Tables != 3 {
+		s.Errorf("%+v, %v", all, err)
+	}
+	before := s.get(n).Rows
+	must(s.T, s.bank.Run(s.Context(), 100*time.Millisecond))
+	s.caught(n)
+	if after := s.get(n).Rows; after <= before {
+		s.Errorf("%d rows were taken, and %d before the last of them", after, before)
+	}
+}
+
 // From its creation to its removal, with an operator's hand on it, and then under
 // owners that are torn off in the middle of their work.
 func TestLife(t *testing.T) {
@@ -90,15 +104,7 @@ func TestLife(t *testing.T) {
 	if f.State != "normal" || f.Error != nil || len(f.Tasks) != 1 || len(f.Tasks[0].TableIDs) != 3 {
 		t.Errorf("%+v", f)
 	}
-	if all, err := n.List(ctx); err != nil || len(all) != 1 || len(all[0].Tasks) != 1 || all[0].Tasks[0].TableIDs != nil || all[0].Tasks[0].Tables != 3 {
-		t.Errorf("%+v, %v", all, err)
-	}
-	before := f.Rows
-	must(t, s.bank.Run(ctx, 100*time.Millisecond))
-	s.caught(n)
-	if after := s.get(n).Rows; after <= before {
-		t.Errorf("%d rows were taken, and %d before the last of them", after, before)
-	}
+	s.counts(n)
 	if points := s.bankIsWhole(50); points < 3 {
 		t.Errorf("%d sync points", points)
 	}
