@@ -61,22 +61,7 @@ func (r *reign) run(ctx, leaving context.Context) error {
 	r.group.Go(func() error { return r.holdGC(ctx) })
 	r.group.Go(func() error {
 		defer close(r.over)
-		select {
-		case <-r.gc.first:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		for _, f := range known {
-			r.start(ctx, f)
-		}
-		for {
-			select {
-			case f := <-r.come:
-				r.start(ctx, f)
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
+		return r.take(ctx, known)
 	})
 	r.Coordinator.mu.Lock()
 	r.Coordinator.reign = r
@@ -86,6 +71,29 @@ func (r *reign) run(ctx, leaving context.Context) error {
 		return nil
 	default:
 		return err
+	}
+}
+
+// take starts those that are known as soon as what they need is held, and takes in
+// those that are made.
+func (r *reign) take(ctx context.Context, waiting []*feed) error {
+	first := r.gc.first
+	for {
+		select {
+		case <-first:
+			for _, f := range waiting {
+				r.start(ctx, f)
+			}
+			first, waiting = nil, nil
+		case f := <-r.come:
+			if first != nil {
+				waiting = append(waiting, f)
+			} else {
+				r.start(ctx, f)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
