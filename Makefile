@@ -40,11 +40,11 @@ playground: ## a recorded TiDB stream through Sluice into a database in this pro
 test: mariadb ## all tests, then the race pass; installs what they need
 	$(GO) test -timeout 10m ./...
 	$(MAKE) --no-print-directory race
-	@echo 'left to make heavy: upstream with the largest recordings, and with a hundred living clusters instead of two'
+	@echo 'left to make heavy: upstream with the largest recordings, and with a hundred living clusters instead of two; sink/mysql with all recordings by one worker too, and all random cases'
 
 .PHONY: heavy
 heavy: ## the tests of some minutes that make test leaves out, and says so
-	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/...
+	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/... ./sink/mysql
 
 # How many seeds `make chaos` runs, from which on, and how many at the same time.
 RUNS ?= 200

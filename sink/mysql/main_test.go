@@ -3,10 +3,12 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -43,6 +45,28 @@ func testMain(m *testing.M) int {
 		code = 1
 	}
 	return code
+}
+
+// heavy asks for the forms of tests that take minutes: make heavy.
+func heavy() bool { return os.Getenv("SLUICE_HEAVY") != "" }
+
+// fewer runs the test's random cases that often, and says so: each takes the
+// server some tenths of a second. With SLUICE_HEAVY, or a number by -rapid.checks,
+// it changes nothing; under -short rapid takes a fifth by itself.
+func fewer(t *testing.T, cases int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if before := checks.Value.String(); !heavy() && before == checks.DefValue {
+		t.Logf("%d random cases instead of %s; all by SLUICE_HEAVY=1", cases, before)
+		if err := flag.Set("rapid.checks", strconv.Itoa(cases)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := flag.Set("rapid.checks", before); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // testLog logs where go test -v shows it.

@@ -80,6 +80,7 @@ func history(rt *rapid.T, w *world, tab *event.Table) (txns []event.Txn, end map
 // checkpoint, and however transactions are put together each time, the end is
 // that of upstream.
 func TestReplaysEndRight(t *testing.T) {
+	fewer(t, 50)
 	w := newWorld(t)
 	tab := w.create("create table t (id int, u int, v int not null, n int, primary key (id) nonclustered, unique (u), unique (v))")
 	noPK := w.create("create table t2 (id int not null, u int, v int not null, n int, unique (id), unique (u), unique (v))")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,6 +27,39 @@ type burst struct {
 	start  func(lanes []*lane) // lets lanes begin
 	over   <-chan struct{}     // closed when one of them has failed, or the context ended
 	cancel context.CancelFunc
+	tables shapes // of the rows that were taken on
+}
+
+// shapes are tables as they were when rows of theirs were taken on, by id and by
+// name: of each there is one.
+type shapes struct {
+	known  map[*event.Table]struct{}
+	byID   map[int64]*event.Table
+	byName map[[2]string]*event.Table
+}
+
+func newShapes() shapes {
+	return shapes{known: map[*event.Table]struct{}{}, byID: map[int64]*event.Table{}, byName: map[[2]string]*event.Table{}}
+}
+
+// take notes the tables of a transaction. It is false, and notes nothing more,
+// if one has another shape than before, or another table has its name: what is
+// claimed by rows of one and of the other is not to be compared. That comes
+// without a flush where a DDL is ignored, and the rows meet downstream all the
+// same: the table there is one, and may still have an index that upstream dropped.
+func (s *shapes) take(rows []*event.Row) bool {
+	for _, r := range rows {
+		t := r.Table
+		if _, ok := s.known[t]; ok {
+			continue
+		}
+		name := [2]string{strings.ToLower(t.Schema), strings.ToLower(t.Name)}
+		if s.byID[t.ID] != nil || s.byName[name] != nil {
+			return false
+		}
+		s.known[t], s.byID[t.ID], s.byName[name] = struct{}{}, t, t
+	}
+	return true
 }
 
 // Write implements sink.Sink.
@@ -35,6 +69,13 @@ func (s *Sink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn) er
 		b = s.begin(ctx)
 	}
 	for i := range txns {
+		if !b.tables.take(txns[i].Rows) {
+			if err := s.Flush(ctx); err != nil {
+				return err
+			}
+			b = s.begin(ctx)
+			b.tables.take(txns[i].Rows)
+		}
 		for _, u := range s.claimer.units(&s.cfg, leave, &txns[i]) {
 			if !b.awaitRoom(len(s.lanes) * s.cfg.MaxTxnRows * aheadTxns) {
 				return s.end(ctx)
@@ -62,7 +103,7 @@ func (s *Sink) Flush(ctx context.Context) error {
 func (s *Sink) begin(ctx context.Context) *burst {
 	ctx, cancel := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	b := &burst{graph: newGraph(s.lanes, s.cfg.MaxTxnRows), group: group, over: ctx.Done(), cancel: cancel}
+	b := &burst{graph: newGraph(s.lanes, s.cfg.MaxTxnRows), group: group, over: ctx.Done(), cancel: cancel, tables: newShapes()}
 	b.start = func(lanes []*lane) {
 		for _, l := range lanes {
 			group.Go(func() error { return s.work(ctx, b, l) })
