@@ -3,6 +3,7 @@ package mysql
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,4 +152,37 @@ func TestProxyWithoutMultiStatements(t *testing.T) {
 	tab := w.create("create table t (id int primary key)")
 	w.insert(tab, cells("1"), cells("2"))
 	w.want("select id from t", "1", "2")
+}
+
+// The privileges that the document's GRANT gives are enough for rows and for DDL
+// of every kind of thing.
+func TestListedPrivileges(t *testing.T) {
+	doc, err := os.ReadFile(docPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(doc), "    GRANT ")
+	listed, _, ok2 := strings.Cut(rest, " TO sluice;")
+	if !ok || !ok2 {
+		t.Fatalf("%s has no GRANT", docPath)
+	}
+	w := newWorld(t)
+	mustExec(t, w.db, "CREATE USER listed@'%' IDENTIFIED BY 'l'")
+	defer mustExec(t, w.db, "DROP USER listed@'%'")
+	mustExec(t, w.db, "GRANT "+listed+" TO listed@'%'")
+	w.sink = openURI(t, strings.Replace(server.URI(), "root", "listed:l", 1))
+	other := w.schema + "_2"
+	w.ddl(&event.DDL{Action: event.ActionCreateSchema, DatabaseAfter: &event.Database{Name: other, Charset: "utf8mb4", Collation: "utf8mb4_bin"}})
+	w.ddl(&event.DDL{Action: event.ActionDropSchema, DatabaseBefore: &event.Database{Name: other}, Query: "drop database " + other})
+	w.create("create table p (id int primary key)")
+	tab := w.create("create table t (id int primary key, p int, constraint fk foreign key (p) references p (id))")
+	w.insert(tab, cells("1", "7"))
+	tab = w.alter(tab, "alter table t add column c int", "create table t (id int primary key, p int, c int)")
+	w.write(w.txn(w.row(tab, 1, cells("1", "7", "NULL"), cells("1", "7", "2"))))
+	w.want("select id, p, c from t", "1|7|2")
+	tab = w.alter(tab, "create index x on t (c)", "create table t (id int primary key, p int, c int, key x (c))")
+	w.write(w.txn(w.row(tab, 1, cells("1", "7", "2"), nil)))
+	w.want("select id, p, c from t")
+	w.ddl(&event.DDL{Action: event.ActionTruncateTable, Query: "truncate table t", Tables: []event.TableChange{{Before: tab, After: tab}}})
+	w.ddl(&event.DDL{Action: event.ActionDropTable, Query: "drop table t", Tables: []event.TableChange{{Before: tab}}})
 }

@@ -331,20 +331,23 @@ func (rec *recording) replay(t *testing.T, s *Sink, store *schema.Store, ddls []
 }
 
 // TestRecordings writes each recording by many workers, a few rows at a time: it
-// ends in what the recording expects. A third of them, with SLUICE_HEAVY all, are
-// written by one worker in commit order too, and end in the same.
+// ends in what the recording expects. A third of them (with SLUICE_HEAVY all, with
+// -short none) are written by one worker in commit order too, and end in the same.
 func TestRecordings(t *testing.T) {
 	db := openDB(t)
 	for i, name := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "workloads/bigtxn" {
+				t.Skip("the largest: a minute under the race detector; written without -short")
+			}
 			rec := loadRecording(t, name)
 			store, ddls := rec.schemaStore(t)
 			ends := map[string]map[string][]string{}
 			ways := map[string]string{"parallel": "?worker-count=8&max-txn-row=20"}
-			if heavy() || i%3 == 0 {
+			if heavy() || i%3 == 0 && !testing.Short() {
 				ways["plain"] = "?worker-count=1&max-txn-row=2048"
 			} else {
-				t.Log("by one worker with SLUICE_HEAVY=1 only")
+				t.Log("by many workers only; by one too with SLUICE_HEAVY=1")
 			}
 			for way, params := range ways {
 				emptyServer(t, db)
