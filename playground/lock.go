@@ -20,6 +20,10 @@ type locks struct {
 	held []string
 }
 
+// lockWait is how many seconds a lock is waited for: a server that is busy learns
+// late that the connection of a run that has just ended is gone.
+const lockWait = 2
+
 // lock takes databases for this run alone. A server without such locks, as the
 // one in this process is of use to nobody else, is written without.
 func (d *database) lock(ctx context.Context, databases []string) error {
@@ -42,7 +46,7 @@ func (d *database) lock(ctx context.Context, databases []string) error {
 			continue
 		}
 		var got sql.NullInt64
-		if err := d.locks.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", lockName(name)).Scan(&got); err != nil {
+		if err := d.locks.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", lockName(name), lockWait).Scan(&got); err != nil {
 			d.log.Warn("nothing keeps a second playground out: the downstream has no GET_LOCK", "database", name, "error", err)
 			return nil
 		}
