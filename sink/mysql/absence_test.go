@@ -184,6 +184,8 @@ func TestDDLGoesOnWithoutItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	var g errgroup.Group
+	waits := make(chan string, 1)
+	w.sink.log = slog.New(heard{"still carries a DDL out", waits})
 	g.Go(func() error {
 		return w.tryDDL(&event.DDL{Action: event.ActionTruncateTable, Tables: []event.TableChange{{Before: tab, After: tab}}})
 	})
@@ -192,8 +194,6 @@ func TestDDLGoesOnWithoutItsConnection(t *testing.T) {
 	}
 	for !running() {
 	}
-	waits := make(chan string, 1)
-	w.sink.log = slog.New(heard{"still carries a DDL out", waits})
 	p.cutAll()
 	<-waits
 	if err := other.Commit(); err != nil {
