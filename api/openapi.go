@@ -140,7 +140,10 @@ func (d *describer) object(t reflect.Type) map[string]any {
 	add = func(t reflect.Type) {
 		for f := range t.Fields() {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if f.Anonymous && name == "" {
+			switch {
+			case name == "-": // not on the wire
+				continue
+			case f.Anonymous && name == "":
 				add(f.Type)
 				continue
 			}
