@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -46,7 +47,7 @@ func (r *reader) take(ctx context.Context, known tso.TS) error {
 			continue
 		}
 		p.decide(r.scope)
-		if err := r.follow(ctx, p); err != nil {
+		if err := r.follow(ctx, p, r.ddls[:i]); err != nil {
 			return err
 		}
 	}
@@ -63,14 +64,17 @@ func (p *planned) decide(s filter.Scope) {
 func (p *planned) fatal() bool { return p.err != nil }
 
 // follow begins the physical ids that a DDL brings, from where their rows count.
-// One that is open stays as it is: if a DDL before takes it, it begins anew when
-// this one is carried out.
-func (r *reader) follow(ctx context.Context, p *planned) error {
+// One that a DDL before brings or takes is left to the turns of both: begun here,
+// it would stay open from this DDL on, and what that one brings would be missed.
+func (r *reader) follow(ctx context.Context, p *planned, before []planned) error {
 	from := p.SwitchTS
 	if p.Action == event.ActionRecoverTable || p.Action == event.ActionRecoverSchema {
 		from = p.FinishedTS
 	}
 	for _, id := range p.Added {
+		if slices.ContainsFunc(before, func(b planned) bool { return slices.Contains(b.Added, id) || slices.Contains(b.Removed, id) }) {
+			continue
+		}
 		if err := r.rows.Follow(ctx, span.OfTable(id), from); err != nil {
 			return err
 		}
@@ -97,7 +101,7 @@ func (r *reader) carryOut(ctx context.Context, p *planned) error {
 	for _, id := range p.Removed {
 		r.rows.Leave(span.OfTable(id))
 	}
-	if err := r.follow(ctx, p); err != nil {
+	if err := r.follow(ctx, p, nil); err != nil {
 		return err
 	}
 	if p.Send == nil {

@@ -148,6 +148,42 @@ func TestRecoveredTableIsFollowedFromTheDoneRow(t *testing.T) {
 	})
 }
 
+// A table that comes back twice: the second time, known before the first is carried
+// out, does not keep it from being followed from the first time on.
+func TestATableComesBackTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := table(1, "a"), table(2, "b")
+		w := start(t, nil, a, b)
+		drop := func(ts tso.TS) {
+			w.sc.ddl(&event.DDL{Action: event.ActionDropTable, SwitchTS: ts, FinishedTS: ts, Query: "drop", Tables: []event.TableChange{change(a, nil)}})
+		}
+		recover := func(ts tso.TS) {
+			w.sc.ddl(&event.DDL{Action: event.ActionRecoverTable, SwitchTS: ts, FinishedTS: ts, Query: "flashback", Tables: []event.TableChange{change(nil, a)}})
+		}
+		drop(110)
+		recover(120)
+		w.sc.resolve(125)
+		w.up.send(1, 110)
+		w.up.send(2, 112)
+		w.want("checkpoint 109", "110 DDL drop", "checkpoint 110", "checkpoint 112")
+		drop(140)
+		recover(150)
+		w.sc.resolve(160)
+		w.settle()
+		w.up.send(2, 160)
+		w.settle()
+		if w.up.from[1] != 120 {
+			t.Fatalf("followed from %d", w.up.from[1])
+		}
+		w.up.send(1, 160, put(1, 130, 1, 1))
+		w.want("checkpoint 119", "120 DDL flashback", "checkpoint 120", "130 a:insert:1=1", "checkpoint 139", "140 DDL drop", "checkpoint 140",
+			"checkpoint 149", "150 DDL flashback", "checkpoint 150")
+		if w.up.from[1] != 150 {
+			t.Fatalf("followed from %d", w.up.from[1])
+		}
+	})
+}
+
 // A changefeed that catches up follows what many DDLs bring at once, and does not
 // wait for one after the other.
 func TestDDLsArePlannedAhead(t *testing.T) {
