@@ -42,7 +42,7 @@ func newPD(c *Cluster, member int, lis net.Listener) *pdServer {
 }
 
 // routes sends gRPC calls to the services and answers the few HTTP paths.
-func (p *pdServer) routes(calls *grpc.Server, serving *sync.WaitGroup) http.Handler {
+func (p *pdServer) routes(calls *grpc.Server, serving *requests) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pd/api/v1/version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]string{"version": "v" + p.cluster.cfg.Version})
@@ -53,14 +53,41 @@ func (p *pdServer) routes(calls *grpc.Server, serving *sync.WaitGroup) http.Hand
 		}})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		serving.Add(1)
-		defer serving.Done()
+		if !serving.begin() {
+			return // the member is dead, and so is the connection
+		}
+		defer serving.all.Done()
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			calls.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// requests are those that a member works on in one life.
+type requests struct {
+	mu   sync.Mutex
+	over bool // no other one begins; guarded by mu
+	all  sync.WaitGroup
+}
+
+func (r *requests) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
+	r.all.Add(1)
+	return true
+}
+
+// end waits for all, and lets no other one begin.
+func (r *requests) end() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	r.all.Wait()
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

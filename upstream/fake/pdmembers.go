@@ -112,7 +112,7 @@ func (p *pdServer) live(ctx context.Context, inc *incarnation) error {
 	// configuration that it then does without.
 	meta_storagepb.RegisterMetaStorageServer(calls, metaStorage{pd: p})
 	healthpb.RegisterHealthServer(calls, health.NewServer())
-	var serving sync.WaitGroup // requests
+	var serving requests
 	web := &http.Server{
 		Handler: p.routes(calls, &serving), ReadHeaderTimeout: 10 * time.Second, Protocols: new(http.Protocols),
 		ErrorLog: log.New(io.Discard, "", 0), // clients without the right certificate are their own problem
@@ -142,6 +142,6 @@ func (p *pdServer) live(ctx context.Context, inc *incarnation) error {
 		return err
 	})
 	err := errors.Join(tasks.Wait(), ctx.Err())
-	serving.Wait()
+	serving.end()
 	return err
 }
