@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -56,7 +57,7 @@ type puppet struct {
 	scopes    []uint32        // guarded by mu: keyspaces whose GC was asked about
 	lookups   int             // guarded by mu
 	ticks     atomic.Int64    // timestamps given, a millisecond each
-	services  map[string]uint64
+	services  map[string]uint64 // guarded by mu
 	spaces    map[string]*keyspacepb.KeyspaceMeta
 
 	locking sync.Mutex // guards what a test keeps of locks, which stores share
@@ -356,4 +357,11 @@ func prewrite(key, value string, start uint64) *cdcpb.Event_Row {
 
 func commit(key string, start, commit uint64) *cdcpb.Event_Row {
 	return &cdcpb.Event_Row{Type: cdcpb.Event_COMMIT, OpType: cdcpb.Event_Row_PUT, Key: []byte(key), StartTs: start, CommitTs: commit}
+}
+
+// held is what PD keeps from being collected, by service.
+func (p *puppet) held() map[string]uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.services)
 }
