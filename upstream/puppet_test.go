@@ -46,17 +46,17 @@ type puppet struct {
 	cluster uint64
 
 	mu        sync.Mutex
-	members   []*puppetMember // guarded by mu
-	leader    int             // guarded by mu; among the members
-	version   string          // guarded by mu
-	stores    []*metapb.Store // guarded by mu
-	regions   []*pdpb.Region  // guarded by mu; in key order
-	safepoint uint64          // guarded by mu
-	oldPD     bool            // guarded by mu: knows no BatchScanRegions, and no GC barriers
-	noGC      bool            // guarded by mu: answers nothing about GC
-	scopes    []uint32        // guarded by mu: keyspaces whose GC was asked about
-	lookups   int             // guarded by mu
-	ticks     atomic.Int64    // timestamps given, a millisecond each
+	members   []*puppetMember   // guarded by mu
+	leader    int               // guarded by mu; among the members
+	version   string            // guarded by mu
+	stores    []*metapb.Store   // guarded by mu
+	regions   []*pdpb.Region    // guarded by mu; in key order
+	safepoint uint64            // guarded by mu
+	oldPD     bool              // guarded by mu: knows no BatchScanRegions, and no GC barriers
+	noGC      bool              // guarded by mu: answers nothing about GC
+	scopes    []uint32          // guarded by mu: keyspaces whose GC was asked about
+	lookups   int               // guarded by mu
+	ticks     atomic.Int64      // timestamps given, a millisecond each
 	services  map[string]uint64 // guarded by mu
 	spaces    map[string]*keyspacepb.KeyspaceMeta
 
