@@ -111,12 +111,12 @@ func TestChaos(t *testing.T) {
 	var plans []chaos.Plan
 	if *runs == 0 {
 		size = chaos.Size{Lasts: time.Second, PDGone: time.Second, KillsMax: 2}
-		short := uint64(5)
+		short := uint64(6)
 		if testing.Short() {
-			short = 3
+			short = 4
 		}
 		for n := range short {
-			plans = append(plans, chaos.NewPlan(uint64(len(all))-3+n, all, size))
+			plans = append(plans, chaos.NewPlan(uint64(len(all))-4+n, all, size))
 		}
 	}
 	for n := range uint64(*runs) {

@@ -82,7 +82,7 @@ type line struct {
 // replicates.
 func New(w *workload.Workload, wanted func(schema, table string) bool) *Oracle {
 	o := OfServer(w.Server, wanted)
-	if cfg := w.Config(); cfg.Kind == "bank" {
+	if cfg := w.Config(); cfg.Kind == "bank" || cfg.Kind == "drill" {
 		o.bank = newBank(cfg.Size)
 	}
 	return o

@@ -19,10 +19,15 @@ import (
 // Store fills in what a live cluster holds at a ts: from its store itself, not
 // over the wire, by the schema that stands there.
 func Store(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) error {
+	_, err := Tables(c, at, wanted, into)
+	return err
+}
+
+// Tables is Store that tells what the tables are, too.
+func Tables(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) (tables []*event.Table, failed error) {
 	store := c.Snapshot()
 	into.EndTS = at
 	databases := map[int64]*schema.DBInfo{}
-	var failed error
 	each := func(start, end []byte, fn func(k schema.MetaKey, value []byte) error) {
 		store.Scan(start, end, mvcc.Read{At: at}, false, func(p mvcc.Pair) bool {
 			if p.Locked != nil {
@@ -57,10 +62,11 @@ func Store(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expec
 			return err
 		}
 		w, err := tableAt(store, t, at)
+		tables = append(tables, t)
 		into.Tables = append(into.Tables, w)
 		return err
 	})
-	return failed
+	return tables, failed
 }
 
 // tableAt is one table with its rows.

@@ -69,6 +69,14 @@ func (b *bank) account(x *Session, n int, balance int64) (*catalog.Shape, *Recor
 		}
 		r.Cells = append(r.Cells, c)
 	}
+	// What was added to the table meanwhile tells of whom it is, too.
+	for i := len(r.Cells); i < len(shape.Table.Columns); i++ {
+		c, err := textCell(&shape.Table.Columns[i], strconv.Itoa(n))
+		if err != nil {
+			return nil, nil, err
+		}
+		r.Cells = append(r.Cells, c)
+	}
 	return shape, r, nil
 }
 

@@ -15,8 +15,9 @@
 //
 // The workloads: bank (transfers between accounts in several tables; their sum
 // never changes), rows (inserts, updates and deletes over every type of column
-// and every kind of key) and ddl (rows, while a storm of DDL changes the tables
-// under the writers). Each is decided by its seed, but for what the machine
+// and every kind of key), ddl (rows, while a storm of DDL changes the tables
+// under the writers) and drill (a bank, and rows beside it, under DDL of which each
+// statement can be told from every other). Each is decided by its seed, but for what the machine
 // interleaves.
 //
 // Goroutines: Run has one for each writer and one for each stream of DDL, and

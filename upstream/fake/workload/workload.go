@@ -26,13 +26,15 @@ type Config struct {
 	Size    int     // accounts, or rows of each table; default 200
 	Tables  int     // of the bank; default 3
 	Abandon float64 // the part of transactions whose client dies half way
+	// DDLEvery is the time between the DDLs of a stream; 0: one follows the other.
+	DDLEvery time.Duration
 	// Told, where set, hears of each statement of DDL when it is over, and of what
 	// it was refused for; it may be called by several goroutines.
 	Told func(db, sql string, refused error)
 }
 
 // Kinds are the workloads.
-func Kinds() []string { return []string{"bank", "rows", "ddl"} }
+func Kinds() []string { return []string{"bank", "rows", "ddl", "drill"} }
 
 // Default fills the fields that are zero.
 func (c Config) Default() Config {
@@ -67,6 +69,8 @@ func (c Config) Validate() error {
 		return bad("Tables: %d, want 1 to 100", c.Tables)
 	case c.Abandon < 0 || c.Abandon > 0.5:
 		return bad("Abandon: %v, want 0 to 0.5", c.Abandon)
+	case c.DDLEvery < 0:
+		return bad("DDLEvery: %v, below 0", c.DDLEvery)
 	}
 	return nil
 }
@@ -125,6 +129,8 @@ func New(ctx context.Context, client *live.Client, cfg Config) (*Workload, error
 		w.game = &rows{cfg: cfg}
 	case "ddl":
 		w.game = &storm{rows: rows{cfg: cfg}}
+	case "drill":
+		w.game = &drill{bank: bank{cfg: cfg}, rows: rows{cfg: cfg}}
 	}
 	return w, nil
 }
@@ -143,6 +149,11 @@ func (w *Workload) Prepare(ctx context.Context) error { return w.game.prepare(ct
 func (w *Workload) Run(ctx context.Context, d time.Duration) error {
 	until, stop := context.WithTimeout(ctx, d)
 	defer stop()
+	return w.RunUntil(ctx, until)
+}
+
+// RunUntil is Run with an end that is not known beforehand: that of until.
+func (w *Workload) RunUntil(ctx, until context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	for id := range w.cfg.Writers {
 		rng := rand.New(rand.NewPCG(w.cfg.Seed, uint64(100+id)))
@@ -151,7 +162,8 @@ func (w *Workload) Run(ctx context.Context, d time.Duration) error {
 	for i := range w.game.streams() {
 		rng := rand.New(rand.NewPCG(w.cfg.Seed, uint64(10+i)))
 		tasks.Go(func() error {
-			for until.Err() == nil && ctx.Err() == nil {
+			pace := pacer{every: w.cfg.DDLEvery}
+			for pace.wait(until) == nil && ctx.Err() == nil {
 				if done, err := w.game.alter(ctx, w, i, rng); done || err != nil {
 					return err
 				}
