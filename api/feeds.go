@@ -144,7 +144,7 @@ func (c *call) creation() (Creation, error) {
 	}
 	keyspace := cmp.Or(in.Keyspace, in.Namespace, c.keyspace())
 	return Creation{ID: FeedID{Keyspace: keyspace, Name: in.ID}, StartTS: in.StartTS, TargetTS: in.TargetTS,
-		SinkURI: in.SinkURI, Config: in.ReplicaConfig}, nil
+		SinkURI: in.SinkURI, Config: in.ReplicaConfig, Paused: in.Paused, UpstreamID: in.UpstreamID}, nil
 }
 
 // newName is a UUID of version 4, which TiCDC names changefeeds by that have none.

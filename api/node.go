@@ -86,6 +86,9 @@ type Creation struct {
 	TargetTS tso.TS // 0: never
 	SinkURI  string
 	Config   json.RawMessage // empty: every default
+	Paused   bool            // it stands until it is resumed
+	// UpstreamID is the cluster that is meant; 0: whichever is replicated.
+	UpstreamID uint64
 }
 
 // Change is what to change of a changefeed; nil leaves it.

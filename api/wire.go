@@ -156,6 +156,11 @@ type CreateFeed struct {
 	TargetTS      tso.TS          `json:"target_ts"`
 	SinkURI       string          `json:"sink_uri"`
 	ReplicaConfig json.RawMessage `json:"replica_config"`
+	// Ours: the changefeed is created stopped, and holds what it has still to read
+	// against garbage collection as one that was paused does.
+	Paused bool `json:"paused,omitempty"`
+	// Ours: refuse unless this is the cluster that is replicated; 0 is not asked.
+	UpstreamID uint64 `json:"upstream_id,omitempty"`
 	PDConfig
 }
 
@@ -179,6 +184,10 @@ type Tables struct {
 	Ineligible []Table `json:"ineligible_tables"`
 	Eligible   []Table `json:"eligible_tables"`
 	All        []Table `json:"all_tables,omitempty"`
+	// BegunDDLs is ours: statements that were under way at the start-ts. TiDB used
+	// the shape that they give already, so that they count as carried out
+	// downstream, as they are by whoever copied the data at the start-ts.
+	BegunDDLs []string `json:"begun_ddls,omitempty"`
 }
 
 // Table is one table, and, ours, why it cannot be replicated.

@@ -41,7 +41,7 @@
 //	P7  Hold is below the checkpoint of whatever may go on; MinHold is what to hold at PD
 //	P8  an error shows at once, with its own code; a broken belief fails the changefeed
 //
-// FromTiCDC reads a changefeed out of TiCDC's etcd, stopped and at its checkpoint.
+// FromTiCDC reads a changefeed out of what TiCDC keeps in etcd, with its checkpoint.
 //
 // NewPlan and CheckTable say what a configuration means for tables, before there is
 // a changefeed, for people to read.

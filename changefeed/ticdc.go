@@ -20,27 +20,95 @@ type ticdcInfo struct {
 	StartTS        tso.TS    `json:"start-ts"`
 	TargetTS       tso.TS    `json:"target-ts"`
 	CreatorVersion string    `json:"creator-version"`
+	State          State     `json:"state"`
+	AdminJob       int       `json:"admin-job-type"`
+	Error          *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// TiCDCFeed is a changefeed as TiCDC keeps it, in the terms that are used here.
+type TiCDCFeed struct {
+	Info       Info
+	Checkpoint tso.TS
+	// State is where it stands in TiCDC, and Trouble the error that it has there.
+	State   State
+	Trouble string
+	// Unknown are the keys of its configuration that are not known here, in TOML's
+	// spelling. They are not taken over.
+	Unknown []string
+}
+
+// state is where TiCDC has it: what its orders leave behind counts where an older
+// version wrote none, or wrote it before it carried out the order.
+func (i *ticdcInfo) state() State {
+	for _, s := range []State{Finished, Removed, Stopped} {
+		if i.AdminJob != 0 && i.AdminJob == s.AdminJob() && (i.State == "" || i.State == Normal) {
+			return s
+		}
+	}
+	if i.State == "" {
+		return Normal
+	}
+	return i.State
 }
 
 // FromTiCDC reads a changefeed that TiCDC keeps: the values of its info and status
-// keys. It comes stopped, at TiCDC's checkpoint. Keys that are not said have the
-// defaults of the TiCDC that created it. The notes name keys that are not known
-// here; they are not taken over. Whether this release can replicate it, Check says.
-func FromTiCDC(id ID, info, status []byte) (Info, Status, []string, error) {
-	fail := func(err error) (Info, Status, []string, error) { return Info{}, Status{}, nil, err }
+// keys. Keys that are not said have the defaults of the TiCDC that created it.
+// Whether this release can replicate it, Check says.
+func FromTiCDC(id ID, info, status []byte) (TiCDCFeed, error) {
+	fail := func(err error) (TiCDCFeed, error) { return TiCDCFeed{}, err }
 	var kept ticdcInfo
 	if err := json.Unmarshal(info, &kept); err != nil {
 		return fail(cdcerr.ConfigInvalid.Wrap(err, "TiCDC's changefeed %s", id))
+	}
+	checkpoint, err := ticdcCheckpoint(id, &kept, status)
+	if err != nil {
+		return fail(err)
+	}
+	config, unknown, err := ticdcConfig(info, kept.CreatorVersion)
+	if err != nil {
+		return fail(err)
+	}
+	out := TiCDCFeed{
+		Info: Info{
+			Namespace: id.Namespace, Name: id.Name, UpstreamID: kept.UpstreamID, SinkURI: kept.SinkURI, CreateTime: kept.CreateTime,
+			CreatorVersion: kept.CreatorVersion, StartTS: kept.StartTS, TargetTS: kept.TargetTS, Config: config,
+		},
+		Checkpoint: checkpoint, State: kept.state(), Unknown: unknown,
+	}
+	if kept.Error != nil {
+		out.Trouble = "[" + kept.Error.Code + "] " + kept.Error.Message
+	}
+	return out, id.Validate()
+}
+
+// ticdcCheckpoint is up to where TiCDC's changefeed has everything downstream. One
+// that never ran has no status, and is at its start-ts.
+func ticdcCheckpoint(id ID, kept *ticdcInfo, status []byte) (tso.TS, error) {
+	if len(status) == 0 {
+		if kept.StartTS == 0 {
+			return 0, cdcerr.ConfigInvalid.New("TiCDC's changefeed %s has neither a status nor a start-ts", id)
+		}
+		return kept.StartTS, nil
 	}
 	var reached struct {
 		CheckpointTS tso.TS `json:"checkpoint-ts"`
 	}
 	if err := json.Unmarshal(status, &reached); err != nil {
-		return fail(cdcerr.ConfigInvalid.Wrap(err, "the status of TiCDC's changefeed %s", id))
+		return 0, cdcerr.ConfigInvalid.Wrap(err, "the status of TiCDC's changefeed %s", id)
 	}
 	if reached.CheckpointTS == 0 {
-		return fail(cdcerr.ConfigInvalid.New("the status of TiCDC's changefeed %s has no checkpoint-ts", id))
+		return 0, cdcerr.ConfigInvalid.New("the status of TiCDC's changefeed %s has no checkpoint-ts", id)
 	}
+	return reached.CheckpointTS, nil
+}
+
+// ticdcConfig reads the configuration out of an info of TiCDC's, and what of it is
+// not known here.
+func ticdcConfig(info []byte, version string) (Config, []string, error) {
+	fail := func(err error) (Config, []string, error) { return Config{}, nil, err }
 	whole, err := decode(info) // numbers to the digit
 	if err != nil {
 		return fail(err)
@@ -52,7 +120,7 @@ func FromTiCDC(id ID, info, status []byte) (Info, Status, []string, error) {
 	var unknown []string
 	renamed := apiNames(given, reflect.TypeFor[Config](), "", &unknown)
 	initial := Default()
-	initial.CaseSensitive = oldCaseSensitive(kept.CreatorVersion)
+	initial.CaseSensitive = oldCaseSensitive(version)
 	base, err := inClear(initial)
 	if err != nil {
 		return fail(err)
@@ -63,15 +131,7 @@ func FromTiCDC(id ID, info, status []byte) (Info, Status, []string, error) {
 	}
 	config.fill()
 	slices.Sort(unknown)
-	notes := make([]string, len(unknown))
-	for i, key := range unknown {
-		notes[i] = fmt.Sprintf("%s is not known here and is not taken over", key)
-	}
-	out := Info{
-		Namespace: id.Namespace, Name: id.Name, UpstreamID: kept.UpstreamID, SinkURI: kept.SinkURI, CreateTime: kept.CreateTime,
-		CreatorVersion: kept.CreatorVersion, StartTS: kept.StartTS, TargetTS: kept.TargetTS, Config: config,
-	}
-	return out, Status{CheckpointTS: reached.CheckpointTS, ResolvedTS: reached.CheckpointTS, State: Stopped}, notes, id.Validate()
+	return config, unknown, nil
 }
 
 // apiNames gives the keys of TiCDC's etcd, which are TOML's, the names of the API.

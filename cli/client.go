@@ -112,6 +112,11 @@ func (t *terminal) client(c *cobra.Command) (*client, error) {
 	if str(c, "pd") != "" && !c.Flag("server").Changed {
 		return nil, cdcerr.InvalidArgument.New("--pd: no longer leads to a server; give one by --server http://host:8300, any will do")
 	}
+	return t.connect(c, who)
+}
+
+// connect is client for a command to which --pd says something else.
+func (t *terminal) connect(c *cobra.Command, who credentials) (*client, error) {
 	base, err := serverURL(str(c, "server"), who.CA != "")
 	if err != nil {
 		return nil, err

@@ -116,6 +116,9 @@ func (t *terminal) create(c *cobra.Command) error {
 	if err := t.warnIdle(config, in.SinkURI, &tables); err != nil {
 		return err
 	}
+	for _, statement := range tables.BegunDDLs {
+		t.warn("a DDL was under way at the start-ts and counts as carried out, downstream has to have it: %s", statement)
+	}
 	if str(c, "dry-run") == "true" {
 		t.showTables(tables)
 		return nil

@@ -185,11 +185,16 @@ func (t *terminal) complain(err error) {
 		fmt.Fprintf(t.Err, "Error: %s\n", cdcerr.Explain(err))
 		return
 	}
+	t.print(t.Err, errorBody(err))
+}
+
+// errorBody is an error for a program.
+func errorBody(err error) api.ErrorBody {
 	body := api.ErrorBody{Message: err.Error()}
 	if c := cdcerr.Of(err); c != nil {
 		body.Code, body.Meaning, body.Remedy = c.ID, c.Meaning, c.Remedy
 	}
-	t.print(t.Err, body)
+	return body
 }
 
 // print writes one JSON value for a person and a program.

@@ -18,6 +18,7 @@ type wanted struct {
 	status changefeed.Status
 	notes  []string // keys that do nothing, and why
 	plan   *changefeed.Plan
+	begun  []string // statements on its tables that were under way at the start-ts
 }
 
 // want checks what an operator asks for. Nothing is written; what it takes of the
@@ -29,6 +30,9 @@ func (r *reign) want(ctx context.Context, c api.Creation) (w *wanted, release fu
 	}
 	if err := r.unknown(id); err != nil {
 		return nil, nil, err
+	}
+	if own := r.cfg.Capture.Client.ClusterID(); c.UpstreamID != 0 && c.UpstreamID != own {
+		return nil, nil, cdcerr.NotInRelease.New("changefeed %s follows the cluster %d: this one follows %d, the one that its servers were started with", id, c.UpstreamID, own)
 	}
 	cfg, err := changefeed.ParseJSON(c.Config, changefeed.Default())
 	if err != nil {
@@ -45,6 +49,9 @@ func (r *reign) want(ctx context.Context, c api.Creation) (w *wanted, release fu
 	})
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.Paused {
+		w.status.State = changefeed.Stopped
 	}
 	service := r.cfg.GCService + "-creating-" + id.Namespace + "_" + id.Name
 	release = func() {
@@ -82,13 +89,24 @@ func (r *reign) look(ctx context.Context, w *wanted, service string) error {
 	if w.plan, err = changefeed.NewPlan(&cfg, r.cfg.Zone, found.Feed.Tables(w.info.StartTS.Prev())); err != nil {
 		return err
 	}
+	for _, job := range found.Feed.Begun() {
+		if found.Filter.Table(job.SchemaName, job.TableName) {
+			w.begun = append(w.begun, job.Query)
+		}
+	}
 	if bad := w.plan.Of(changefeed.Invalid); len(bad) > 0 {
 		return cdcerr.FilterExpression.New("%s.%s: %s", bad[0].Schema, bad[0].Table, bad[0].Why)
 	}
-	if keyless := w.plan.Of(changefeed.Ineligible); len(keyless) > 0 && !cfg.IgnoreIneligibleTable {
+	return r.reach(ctx, &w.info)
+}
+
+// keyed refuses tables that cannot be replicated, unless they may be left out. Who
+// only asks is told of them instead.
+func (w *wanted) keyed() error {
+	if keyless := w.plan.Of(changefeed.Ineligible); len(keyless) > 0 && !w.info.Config.IgnoreIneligibleTable {
 		return cdcerr.TableIneligible.New("%s; ignore-ineligible-table = true leaves them out", names(keyless))
 	}
-	return r.reach(ctx, &w.info)
+	return nil
 }
 
 // reach opens the downstream and lets it go again.
@@ -106,6 +124,7 @@ func (r *reign) reach(ctx context.Context, info *changefeed.Info) error {
 
 // tables are those at the start-ts, by whether they would be replicated.
 func (w *wanted) tables() (out api.Tables) {
+	out.BegunDDLs = w.begun
 	for _, t := range w.plan.Tables {
 		line := api.Table{Schema: t.Schema, Table: t.Table, ID: t.ID}
 		out.All = append(out.All, line)
@@ -163,6 +182,9 @@ func (c *Coordinator) Create(ctx context.Context, creation api.Creation) (api.Fe
 		return api.Feed{}, err
 	}
 	defer release()
+	if err := w.keyed(); err != nil {
+		return api.Feed{}, err
+	}
 	text, err := w.info.Stored()
 	if err != nil {
 		return api.Feed{}, err

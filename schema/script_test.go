@@ -30,6 +30,7 @@ import (
 //	answer JOB                   tables of a recovered database, one a line
 //	at ID TS…                    the table of a row, by physical id and commit-ts
 //	tables TS
+//	begun                        prints the jobs that count as carried out
 //	forget TS
 func TestScripts(t *testing.T) {
 	script.Run(t, func(t *testing.T) func([]string) string {
@@ -89,6 +90,12 @@ func (s *play) command(words, input []string) string {
 		var out strings.Builder
 		for _, table := range s.store.Tables(ts(s.t, words[1])) {
 			fmt.Fprintln(&out, brief(table))
+		}
+		return out.String()
+	case "begun":
+		var out strings.Builder
+		for _, job := range s.store.Begun() {
+			fmt.Fprintf(&out, "job %d\n", job.ID)
 		}
 		return out.String()
 	case "forget":

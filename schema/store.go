@@ -35,6 +35,8 @@ type Store struct {
 	// silent are running jobs that had switched before the start: the snapshot
 	// has their shape, and so has whoever copied the data at the start-ts.
 	silent map[int64]bool
+	// begun are the same, as they stood there. TiDB runs few at once.
+	begun []*Job
 	// finished are jobs whose done row was met and whose history row was not,
 	// lest the history row create their tables again.
 	finished map[int64]bool
@@ -163,6 +165,7 @@ func (s *Store) LoadJob(job *Job) error {
 		s.finished[job.ID] = true
 	case s.switched(job):
 		s.silent[job.ID] = true
+		s.begun = append(s.begun, job)
 	case creates(job.Type):
 		if t := s.lines[job.TableID].now(); t != nil {
 			s.close(t, 0)
@@ -231,6 +234,10 @@ func (s *Store) proceed() error {
 func (s *Store) reading() bool {
 	return slices.ContainsFunc(s.pending, func(st *step) bool { return st.asked && !st.answered })
 }
+
+// Begun are the jobs that had switched before the start and ran still: they count
+// as carried out downstream, by whoever copied the data there.
+func (s *Store) Begun() []*Job { return s.begun }
 
 // Held is the job that holds the resolved-ts, if one does, and up to where all job
 // rows are here.

@@ -243,6 +243,14 @@ func (f *Feed) Held() (held schema.Held, seen tso.TS) {
 	return f.store.Held()
 }
 
+// Begun are the jobs that were under way just before the start-ts and count as
+// carried out.
+func (f *Feed) Begun() []*schema.Job {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.store.Begun()
+}
+
 // Advanced gets a signal after Resolved has moved. Signals do not pile up: look
 // at Resolved after each.
 func (f *Feed) Advanced() <-chan struct{} { return f.advanced }

@@ -241,6 +241,9 @@ func TestStartBesideADDL(t *testing.T) {
 			if got := f.DDLs(120); len(got) != c.ddls || len(before) != 1 || len(before[0].Columns) != c.columns {
 				t.Errorf("from %d: DDLs %v, tables %v", c.start, got, before)
 			}
+			if got := f.Begun(); (len(got) == 1) != (c.start == 101) {
+				t.Errorf("from %d: %d jobs count as carried out", c.start, len(got))
+			}
 			if table, ok := f.TableAt(10, 107); !ok || len(table.Columns) != c.after {
 				t.Errorf("from %d: table %v", c.start, table)
 			}

@@ -155,10 +155,24 @@ func (b *Board) Create(_ context.Context, c api.Creation) (api.Feed, error) {
 	if c.TargetTS != 0 && c.TargetTS <= c.StartTS {
 		return api.Feed{}, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d", c.TargetTS, c.StartTS)
 	}
+	if err := b.follows(c); err != nil {
+		return api.Feed{}, err
+	}
 	f := api.Feed{ID: c.ID, SinkURI: changefeed.URI(c.SinkURI).String(), StartTS: c.StartTS, TargetTS: c.TargetTS, Config: config, State: "normal", Created: Present.Time(),
 		Checkpoint: c.StartTS, Resolved: c.StartTS}
+	if c.Paused {
+		f.State, f.AdminJob = "stopped", 1
+	}
 	b.feeds = append(b.feeds, f)
 	return f, nil
+}
+
+// follows refuses what follows another cluster.
+func (b *Board) follows(c api.Creation) error {
+	if c.UpstreamID != 0 && c.UpstreamID != b.ClusterID() {
+		return cdcerr.NotInRelease.New("changefeed %s follows the cluster %d, this one follows %d", c.ID.Name, c.UpstreamID, b.ClusterID())
+	}
+	return nil
 }
 
 // Update changes one that stands.
@@ -240,6 +254,9 @@ func (b *Board) Verify(_ context.Context, c api.Creation) (api.Tables, error) {
 		return api.Tables{}, b.Refuse
 	}
 	if _, err := check(c.Config, changefeed.Default(), c.SinkURI); err != nil {
+		return api.Tables{}, err
+	}
+	if err := b.follows(c); err != nil {
 		return api.Tables{}, err
 	}
 	good, bad := api.Table{Schema: "a", Table: "t", ID: 104}, api.Table{Schema: "a", Table: "keyless", ID: 106, Reason: "no primary key and no usable unique key"}
