@@ -20,6 +20,7 @@ const (
 	errTooManyConns     = 1040
 	errDBAccessDenied   = 1044
 	errAccessDenied     = 1045
+	errNull             = 1048
 	errUnknownDB        = 1049
 	errTableExists      = 1050
 	errUnknownTable     = 1051
@@ -40,24 +41,34 @@ const (
 	errDeadlock         = 1213
 	errSpecificDenied   = 1227
 	errReadOnly         = 1290
+	errOutOfRange       = 1264
+	errTruncated        = 1265
+	errWrongObject      = 1347 // a view stands in a table's place
+	errWrongValue       = 1292
 	errUnknownZone      = 1298
 	errQueryInterrupted = 1317
 	errNoDefault        = 1364
 	errBadValue         = 1366
+	errIllegalValue     = 1367
 	errDataTooLong      = 1406
 	errDropPartition    = 1507
 	errSamePartition    = 1517
 	errNoPartition      = 1526
+	errNotInsertable    = 1471
+	errWrongValueFor    = 1525
 	errReadOnlyTxn      = 1792
 	errMustChangePass   = 1820
 	errDuplicateCheck   = 1826 // and foreign key names
 	errDuplicateIndex   = 1831
 	errReadOnlyMode     = 1836
 	errPassExpired      = 1862
+	errGeneratedM       = 1906 // MariaDB's number for a value given to a generated column
 	errConnectionKilled = 1927
 	errRecordChanged    = 1020
 	errStatementTime    = 1969 // MariaDB's max_statement_time
 	errExecutionTime    = 3024 // MySQL's max_execution_time
+	errGenerated        = 3105
+	errInvalidJSON      = 3140
 	errIdle             = 4031
 	errPassExpiredTiDB  = 8244
 	errAccountLocked    = 3118
@@ -94,11 +105,14 @@ func faultOf(err error) fault {
 		return faultOfNumber(e.Number)
 	}
 	var netErr net.Error
+	var cut misfit
 	switch {
 	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, gomysql.ErrInvalidConn),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &netErr),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), cdcerr.MySQLConnection.Is(err):
 		return gone
+	case errors.As(err, &cut):
+		return misshapen
 	case errors.Is(err, gomysql.ErrPktTooLarge):
 		return oversized
 	}
@@ -120,7 +134,9 @@ func faultOfNumber(number uint16) fault {
 	case errDBAccessDenied, errAccessDenied, errTableDenied, errColumnDenied, errSpecificDenied,
 		errMustChangePass, errPassExpired, errPassExpiredTiDB, errAccountLocked, errAccountLockedM:
 		return denied
-	case errUnknownDB, errNoSuchTable, errUnknownColumn, errColumnCount, errNoDefault, errBadValue, errDataTooLong, errNoPartition:
+	case errUnknownDB, errNoSuchTable, errUnknownColumn, errColumnCount, errNoDefault, errNoPartition, errWrongObject, errNotInsertable, errGenerated, errGeneratedM,
+		// Values that do not fit: sessions that write rows are strict.
+		errNull, errOutOfRange, errTruncated, errWrongValue, errBadValue, errIllegalValue, errDataTooLong, errWrongValueFor, errInvalidJSON:
 		return misshapen
 	case errPacketTooLarge:
 		return oversized

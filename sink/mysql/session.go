@@ -13,11 +13,29 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 )
 
-// sqlMode is the session's mode: TiDB's default without all that refuses a
+// sqlMode is the mode of a session: TiDB's default without all that refuses a
 // value (upstream has judged it already), with zero in an AUTO_INCREMENT
 // column and dates that no calendar has as they are. A space between a function
 // and its parenthesis is TiDB's habit.
 const sqlMode = "ONLY_FULL_GROUP_BY,NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
+
+// strictMode goes into the mode of sessions that write rows: a value that the
+// column downstream cannot hold, because somebody has altered it, is an error there
+// and not cut. NO_ZERO_DATE and its kin stay out: upstream may hold such values.
+const strictMode = ",STRICT_TRANS_TABLES,STRICT_ALL_TABLES"
+
+// modeOn is the SQL mode of a session on a dialect.
+func modeOn(d Dialect, strict bool) string {
+	mode := sqlMode
+	if d.Kind == MariaDB {
+		// A MODIFY to fewer fraction digits rounds in TiDB and MySQL; MariaDB cuts without this.
+		mode += ",TIME_ROUND_FRACTIONAL"
+	}
+	if strict {
+		mode += strictMode
+	}
+	return mode
+}
 
 // utc is a zone that needs no time zone tables.
 const utc = "+00:00"
@@ -30,15 +48,10 @@ type setting struct {
 	optional bool
 }
 
-func settings(d Dialect, txnMode string) []setting {
-	mode := sqlMode
-	if d.Kind == MariaDB {
-		// A MODIFY to fewer fraction digits rounds in TiDB and MySQL; MariaDB cuts without this.
-		mode += ",TIME_ROUND_FRACTIONAL"
-	}
+func settings(d Dialect, strict bool, txnMode string) []setting {
 	set := []setting{
 		{sql: "SET NAMES utf8mb4 COLLATE utf8mb4_bin"},
-		{sql: "SET SESSION sql_mode = '" + mode + "'"},
+		{sql: "SET SESSION sql_mode = '" + modeOn(d, strict) + "'"},
 		{sql: "SET SESSION time_zone = '" + utc + "'"},
 		{sql: "SET SESSION foreign_key_checks = 0"},
 		{sql: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", optional: d.Kind == Other},
@@ -78,9 +91,10 @@ func settings(d Dialect, txnMode string) []setting {
 // session is one connection to write on. It is opened when it is first needed
 // and again after a failure.
 type session struct {
-	cfg  Config
-	pool *sql.DB
-	conn *sql.Conn // nil: none yet, or lost
+	cfg    Config
+	pool   *sql.DB
+	conn   *sql.Conn // nil: none yet, or lost
+	strict bool      // values that do not fit are refused
 
 	dialect   Dialect
 	maxPacket int  // the server's max_allowed_packet
@@ -191,7 +205,7 @@ func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
 	}
 	s.dialect = Detect(version, comment)
 	s.dialect.NoVector = s.cfg.NoVector
-	for _, set := range settings(s.dialect, s.cfg.TxnMode) {
+	for _, set := range settings(s.dialect, s.strict, s.cfg.TxnMode) {
 		if _, err := conn.ExecContext(ctx, set.sql); err != nil && !(set.optional && isServerError(err)) {
 			return fmt.Errorf("%s: %w", set.sql, err)
 		}

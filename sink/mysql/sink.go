@@ -56,7 +56,7 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	// One each, and a second only while a lost one is being given back.
 	pool.SetMaxOpenConns(2 * (workers + 1))
 	for range workers {
-		s.lanes = append(s.lanes, &lane{session: &session{cfg: s.session.cfg, pool: pool}})
+		s.lanes = append(s.lanes, &lane{session: &session{cfg: s.session.cfg, pool: pool, strict: true}})
 	}
 	s.claimer = newClaimer(s.Dialect())
 	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)

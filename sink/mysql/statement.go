@@ -20,6 +20,8 @@ type tableText struct {
 	keyed   bool
 	// demoted are the columns of unique indexes that are ordinary downstream.
 	demoted [][]int
+	// enums are the written columns of ENUM type.
+	enums []int
 }
 
 // tableTexts remembers the texts of the tables that were written to. Tables are
@@ -52,6 +54,9 @@ func newTableText(t *event.Table, d Dialect) *tableText {
 	for i := range t.Columns {
 		if t.Columns[i].Generated == event.NotGenerated {
 			out.written = append(out.written, i)
+			if t.Columns[i].ValueKind() == event.Enum {
+				out.enums = append(out.enums, i)
+			}
 		}
 	}
 	out.matched = t.Key
@@ -108,8 +113,24 @@ type writer struct {
 	rows    int // rows at which it is cut
 	max     int // bytes that the server takes
 	run     func(text string) error
+	// odd runs a statement on one row that has that many cells which a strict
+	// session refuses, although upstream has them.
+	odd func(text string, cells int) error
 
 	buf []byte
+	row event.Image // the last that was printed: the only one of its statement where rows is 1
+	of  *tableText  // its table
+}
+
+// invalid counts the cells of a row that are the invalid member of an ENUM: TiDB
+// keeps such a value, and in a strict session no other server takes it.
+func (t *tableText) invalid(row event.Image) (n int) {
+	for _, i := range t.enums {
+		if row[i].Kind() == event.Enum && row[i].Uint() == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // batchRows bounds the rows of one statement: parsers' memory grows with each.
@@ -141,7 +162,34 @@ func (w *writer) plan(p plan) error {
 		}
 	}
 	for _, t := range p {
-		if err := w.batches(t.text, t.text.put, "", t.puts, w.appendRow); err != nil {
+		if err := w.puts(t.text, t.puts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// puts writes whole rows, those with an invalid ENUM one by one.
+func (w *writer) puts(t *tableText, rows []event.Image) error {
+	odd := func(row event.Image) bool { return t.invalid(row) > 0 }
+	if !slices.ContainsFunc(rows, odd) {
+		return w.batches(t, t.put, "", rows, w.appendRow)
+	}
+	plain := slices.DeleteFunc(slices.Clone(rows), odd)
+	if err := w.batches(t, t.put, "", plain, w.appendRow); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		n := t.invalid(row)
+		if n == 0 {
+			continue
+		}
+		w.row, w.of = row, t
+		text, err := w.appendRow(append(w.buf[:0], t.put...), t, row)
+		if err != nil {
+			return err
+		}
+		if err := w.sendOdd(t, text, n); err != nil {
 			return err
 		}
 	}
@@ -181,6 +229,9 @@ func (w *writer) batches(t *tableText, head, tail string, rows []event.Image, ap
 		return w.send(t, append(text, tail...))
 	}
 	for _, row := range rows {
+		if w.rows == 1 {
+			w.row, w.of = row, t
+		}
 		start := len(w.buf)
 		if inBatch == 0 {
 			w.buf = append(w.buf[:0], head...)
@@ -235,6 +286,7 @@ func (w *writer) appendCells(dst []byte, t *tableText, columns []int, row event.
 // equal rows it takes one.
 func (w *writer) singles(t *tableText, rows []event.Image) error {
 	for _, row := range rows {
+		w.row, w.of = row, t
 		text, err := w.appendAll(append(w.buf[:0], t.drop...), t, row)
 		if err != nil {
 			return err
@@ -247,6 +299,7 @@ func (w *writer) singles(t *tableText, rows []event.Image) error {
 }
 
 func (w *writer) update(t *tableText, u pair) error {
+	w.row, w.of = u.after, t
 	text := append(w.buf[:0], "UPDATE "...)
 	text = append(append(text, t.name...), " SET "...)
 	var err error
@@ -263,7 +316,7 @@ func (w *writer) update(t *tableText, u pair) error {
 	if text, err = w.appendAll(append(text, " WHERE "...), t, u.before); err != nil {
 		return err
 	}
-	return w.send(t, append(text, " LIMIT 1"...))
+	return w.sendOdd(t, append(text, " LIMIT 1"...), t.invalid(u.after))
 }
 
 func (w *writer) appendAll(dst []byte, t *tableText, row event.Image) ([]byte, error) {
@@ -279,10 +332,16 @@ func (w *writer) appendAll(dst []byte, t *tableText, row event.Image) ([]byte, e
 	return dst, nil
 }
 
-func (w *writer) send(t *tableText, text []byte) error {
+func (w *writer) send(t *tableText, text []byte) error { return w.sendOdd(t, text, 0) }
+
+// sendOdd sends a statement with that many cells that a strict session refuses.
+func (w *writer) sendOdd(t *tableText, text []byte, cells int) error {
 	w.buf = text
 	if len(text) > w.max {
 		return cdcerr.MySQLPacket.New("%s: a row needs a statement of %d bytes, the downstream takes %d: max_allowed_packet is too small", t.table.FullName(), len(text), w.max)
+	}
+	if cells > 0 {
+		return w.odd(string(text), cells)
 	}
 	return w.run(string(text))
 }

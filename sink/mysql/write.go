@@ -189,6 +189,9 @@ func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
 		if err == nil {
 			return nil
 		}
+		if faultOf(err) == misshapen {
+			err = s.explain(ctx, on, changes, err)
+		}
 		first, last := units[0].txn.CommitTS, units[len(units)-1].txn.CommitTS
 		over := leave.Check()
 		if over == nil && p.again(ctx, err) {
@@ -230,15 +233,12 @@ func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn
 	if err := run("BEGIN"); err != nil {
 		return err
 	}
-	w := writer{
-		dialect: on.dialect,
-		target:  s.cfg.MaxStatementBytes,
-		rows:    batchRows,
-		max:     on.maxStatement(),
-		run:     run,
-	}
-	if !s.cfg.Batch {
-		w.rows = 1
+	w := s.writer(on, run)
+	w.odd = func(text string, cells int) error {
+		if err := p.send(ctx); err != nil {
+			return err
+		}
+		return on.execOdd(ctx, s.cfg.ReadTimeout, text, cells)
 	}
 	if err := w.plan(makePlan(changes, &s.texts, on.dialect)); err != nil {
 		return err
@@ -262,4 +262,12 @@ func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn
 	defer cancel()
 	_, err := conn.ExecContext(wait, "COMMIT")
 	return err
+}
+
+func (s *Sink) writer(on *session, run func(text string) error) *writer {
+	w := &writer{dialect: on.dialect, target: s.cfg.MaxStatementBytes, rows: batchRows, max: on.maxStatement(), run: run}
+	if !s.cfg.Batch {
+		w.rows = 1
+	}
+	return w
 }
