@@ -1,6 +1,9 @@
 package mysql
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // A graph orders units. A unit goes to a lane when nothing that it claims is
 // claimed by a unit before it that is not done; or when all of those are on one
@@ -11,8 +14,9 @@ type graph struct {
 	last   map[uint64]*unit  // guarded by mu, like all below
 	wholes map[uint64]*whole // indexes of which some units claim all
 	lanes  []*lane
-	next   *lane // where units without ties are gathered, until it has enough
-	enough int   // rows that fill a downstream transaction
+	width  *width // how many of them are given units that have a choice
+	next   *lane  // where units without ties are gathered, until it has enough
+	enough int    // rows that fill a downstream transaction
 
 	live        int // units that are not done
 	rows        int
@@ -35,13 +39,21 @@ type lane struct {
 	load    int           // rows in queue and being written
 	wake    chan struct{} // has a token when there may be something to do
 	started bool
+
+	since time.Time // when what it writes was taken; zero: it writes nothing
+	busy  int       // lanes at work then, this one too
 }
 
-func newGraph(lanes []*lane, enough int) *graph {
+// stuckAfter is how long a lane may take for its transaction before another one is
+// used in its stead: what waits for somebody else's lock must not hold all others up.
+const stuckAfter = time.Second
+
+func newGraph(lanes []*lane, w *width, enough int) *graph {
 	for _, l := range lanes {
 		l.queue, l.load, l.started, l.wake = nil, 0, false, make(chan struct{}, 1)
+		l.since = time.Time{}
 	}
-	return &graph{last: map[uint64]*unit{}, wholes: map[uint64]*whole{}, lanes: lanes, enough: enough, freed: make(chan struct{}, 1)}
+	return &graph{last: map[uint64]*unit{}, wholes: map[uint64]*whole{}, lanes: lanes, width: w, enough: enough, freed: make(chan struct{}, 1)}
 }
 
 func signal(c chan struct{}) {
@@ -169,13 +181,20 @@ func (g *graph) laneLocked(u *unit) *lane {
 }
 
 // freeLaneLocked is a lane for a unit without ties: the one that is being
-// filled, so that small units share a commit, or else the emptiest.
+// filled, so that small units share a commit, or else the emptiest within the width.
 func (g *graph) freeLaneLocked(rows int) *lane {
 	if g.next != nil && g.next.load+rows <= g.enough {
 		return g.next
 	}
+	now, width := time.Now(), g.width.lanes()
 	g.next = g.lanes[0]
-	for _, l := range g.lanes[1:] {
+	for _, l := range g.lanes {
+		if width == 0 {
+			break
+		}
+		if l.since.IsZero() || now.Sub(l.since) < stuckAfter {
+			width--
+		}
 		if l.load < g.next.load {
 			g.next = l
 		}
@@ -215,6 +234,12 @@ func (g *graph) take(l *lane, cfg *Config) (units []*unit, over bool) {
 	n := cfg.group(l.queue)
 	units = l.queue[:n:n]
 	l.queue = l.queue[n:]
+	l.since, l.busy = time.Now(), 0
+	for _, other := range g.lanes {
+		if !other.since.IsZero() {
+			l.busy++
+		}
+	}
 	return units, false
 }
 
@@ -223,6 +248,12 @@ func (g *graph) finish(l *lane, units []*unit) []*lane {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var fresh []*lane
+	size := int64(0)
+	for _, u := range units {
+		size += u.bytes
+	}
+	g.width.done(size, time.Since(l.since), l.busy)
+	l.since = time.Time{}
 	for _, u := range units {
 		u.done = true
 		g.live--

@@ -26,7 +26,7 @@ func TestGraphKeepsOrder(t *testing.T) {
 		}
 		cfg := Default()
 		cfg.MaxTxnRows = rapid.IntRange(1, 6).Draw(rt, "rows")
-		g := newGraph(lanes, cfg.MaxTxnRows)
+		g := newGraph(lanes, newWidth(len(lanes)), cfg.MaxTxnRows)
 		var all, order []*unit // as they came, and as they were begun
 		seen := map[*unit]bool{}
 		held := map[*lane][]*unit{}

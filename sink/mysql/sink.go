@@ -24,6 +24,7 @@ type Sink struct {
 	pool     *sql.DB
 	session  *session // of DDL and of all that is no row
 	lanes    []*lane
+	width    *width
 	snapshot Snapshot // nil: DDL that needs it is refused
 	log      *slog.Logger
 
@@ -58,6 +59,7 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	for range workers {
 		s.lanes = append(s.lanes, &lane{session: &session{cfg: s.session.cfg, pool: pool, strict: true}})
 	}
+	s.width = newWidth(workers)
 	s.claimer = newClaimer(s.Dialect())
 	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)
 	return s, nil

@@ -103,7 +103,7 @@ func (s *Sink) Flush(ctx context.Context) error {
 func (s *Sink) begin(ctx context.Context) *burst {
 	ctx, cancel := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	b := &burst{graph: newGraph(s.lanes, s.cfg.MaxTxnRows), group: group, over: ctx.Done(), cancel: cancel, tables: newShapes()}
+	b := &burst{graph: newGraph(s.lanes, s.width, s.cfg.MaxTxnRows), group: group, over: ctx.Done(), cancel: cancel, tables: newShapes()}
 	b.start = func(lanes []*lane) {
 		for _, l := range lanes {
 			group.Go(func() error { return s.work(ctx, b, l) })
