@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines or share state between those of others: the race
 # pass runs over these, and internal/lint holds the list against the code.
-RACE := agent api bench chaos coordinator ingest internal/mariadb meta pipeline playground schemafeed server sink/blackhole sink/mysql sorter upstream upstream/fake upstream/fake/workload
+RACE := agent api bench chaos coordinator ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground schemafeed server sink/blackhole sink/mysql sorter upstream upstream/fake upstream/fake/workload
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
@@ -37,7 +37,7 @@ playground: ## a recorded TiDB stream through Sluice into a database in this pro
 	@exec $(CACHE)/playground $(ARGS)
 
 .PHONY: test
-test: mariadb ## all tests, then the race pass; installs what they need
+test: mariadb objstores ## all tests, then the race pass; installs what they need
 	$(GO) test -timeout 10m ./...
 	$(MAKE) --no-print-directory race
 	@echo 'left to make heavy: upstream with the largest recordings, and with a hundred living clusters instead of two; sink/mysql with all recordings by one worker too, and all random cases; under race sink/mysql without its largest recording'
@@ -57,7 +57,7 @@ chaos: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all k
 		-summary $(CURDIR)/docs/results/chaos.md $(ARGS)
 
 .PHONY: race
-race: cc mariadb ## the packages with goroutines or locks under the race detector, in short form
+race: cc mariadb objstores ## the packages with goroutines or locks under the race detector, in short form
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m $(addprefix ./,$(RACE))
 
 .PHONY: lint
@@ -96,6 +96,10 @@ $(GOLANGCI):
 .PHONY: mariadb
 mariadb:
 	.ci/install-mariadb
+
+.PHONY: objstores
+objstores:
+	@.ci/install-objstores $(CACHE)
 
 # The race detector's C compiler: there, or installed where that can be done,
 # or a failure that says so. Never left out quietly.

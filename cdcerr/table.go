@@ -176,6 +176,22 @@ var (
 	DDLNotPortable = &Code{"CDC:ErrDDLNotPortable", "the downstream database has nothing that this DDL could become",
 		"leave the table out by a filter rule, or use a downstream that has the feature; docs/mysql.md lists them", Terminal}
 
+	// Object storage.
+	StorageURIInvalid = &Code{"CDC:ErrStorageURIInvalid", "the storage URI cannot be used",
+		"correct the named part of the storage URI", Terminal}
+	StorageAPI = &Code{"CDC:ErrS3StorageAPI", "object storage did not do what it was asked for",
+		"none: it is tried again; if it goes on, check the storage and the network to it", Retry}
+	StorageDenied = &Code{"CDC:ErrStorageAccessDenied", "object storage does not let us in, or not do this",
+		"check the credentials, and that they may list, read, write and remove objects below the named prefix; it is tried again", Retry}
+	StorageGone = &Code{"CDC:ErrStorageGone", "the bucket or directory is not there, or is another one than before",
+		"bring the named bucket or directory back with what was in it; it is tried again", Retry}
+	StorageFull = &Code{"CDC:ErrStorageFull", "the storage is full",
+		"free space on the named storage or raise its quota; it is tried again", Retry}
+	ObjectExists = &Code{"CDC:ErrObjectExists", "there is an object of this name already",
+		"none: the object that is there is looked at", Retry}
+	ObjectNotFound = &Code{"CDC:ErrObjectNotFound", "there is no object of this name",
+		"check who removed the named object", Retry}
+
 	// Recordings (playground).
 	RecordingInvalid = &Code{"CDC:ErrRecordingInvalid", "a recording cannot be read",
 		"check the named file: a recording is NAME.jsonl.gz with NAME.meta.jsonl.gz beside it", Terminal}
@@ -198,6 +214,7 @@ func All() []*Code {
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		TxnTooLarge,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, ExecDDLFailed, DDLNotPortable,
+		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, ObjectExists, ObjectNotFound,
 		RecordingInvalid,
 	}
 }

@@ -23,6 +23,7 @@ var rooms = []Room{
 	{"collation", Pure, "the order of strings under TiDB's collations", nil},
 
 	// The data's path.
+	{"objstore", Shell, "buckets: whole objects under names, on a disk, in memory, behind S3, GCS or Azure", []string{"cdcerr"}},
 	{"upstream", Shell, "PD and TiKV: members, timestamps, region streams, snapshot reads, locks left behind, the hold on GC", wordsAnd("upstream/lock", "upstream/region")},
 	{"upstream/lock", Pure, "what became of a transaction whose locks hold a region back, and what may be done to them", wordsAnd()},
 	{"upstream/region", Pure, "a region's life: matching prewrites and commits, range locks, what to do about each region error", wordsAnd()},
@@ -63,6 +64,7 @@ var rooms = []Room{
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	// For tests.
+	{"objstore/objstoretest", Kit, "what every bucket has to pass, the servers that tests write to, and a bucket that fails on command", []string{"cdcerr", "objstore"}},
 	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
 	{"chaos", Kit, "a capture in a process of its own, killed and restarted in a storm of faults, and what arrives held against what was",
 		wordsAnd("agent", "filter", "internal/mariadb", "meta", "playground", "sink", "sink/downstream", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
@@ -77,7 +79,7 @@ var rooms = []Room{
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
-	"sink/storage", "objstore", "scheduler", "transport",
+	"sink/storage", "scheduler", "transport",
 	"web", "fault", "sim",
 }
 
@@ -105,6 +107,11 @@ var doors = []Door{
 	{"github.com/dolthub/go-mysql-server", []string{"playground"}, "a MySQL-protocol database in the process, so that a first try needs nothing but Go"},
 	{"github.com/dolthub/vitess", []string{"playground"}, "the protocol of that database"},
 	{"github.com/sirupsen/logrus", []string{"playground"}, "what that database logs with, to keep it quiet"},
+	{"github.com/minio/minio-go/v7", []string{"objstore"}, "the client of any S3-compatible store: conditional puts, the usual chain of credentials"},
+	{"github.com/Azure/azure-sdk-for-go/sdk/azcore", []string{"objstore"}, "what Azure's clients share: requests, retries, errors"},
+	{"github.com/Azure/azure-sdk-for-go/sdk/azidentity", []string{"objstore"}, "Azure's usual chain of credentials"},
+	{"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob", []string{"objstore", "objstore/objstoretest"}, "the client of Azure's blob storage"},
+	{"golang.org/x/oauth2", []string{"objstore"}, "Google's usual chain of credentials; its storage is spoken to without a library"},
 	{"github.com/pelletier/go-toml/v2", []string{"changefeed", "strict"}, "reads and writes TOML and knows where in the text a key stands"},
 	{"github.com/prometheus/client_golang", []string{"server"}, "the registry of metrics, and the form in which they are read"},
 	{"golang.org/x/text", []string{"collation"}, "GBK and GB18030"},
