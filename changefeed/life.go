@@ -211,7 +211,8 @@ func (l *Life) warn(now time.Time, f *Fault) {
 	if l.info.Trouble == nil {
 		l.trouble(now).From = l.status.CheckpointTS
 	}
-	if l.info.Warning == nil || *l.info.Warning != *f {
+	// The same again is not kept again: many workers of a sink may meet it, and often.
+	if w := l.info.Warning; w == nil || w.Code != f.Code || w.Message != f.Message {
 		l.info.Warning = f
 		l.kept.info = false
 	}

@@ -108,6 +108,10 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	}
 	to, err := downstream.Open(ctx, uri.Reveal(), downstream.Config{
 		Snapshot: loaded.Snapshot(), Cluster: c.ClusterID, Changefeed: f.id.String(), SyncPointRetention: time.Duration(cfg.SyncPointRetention), Log: f.log,
+		Warn: func(err error) {
+			p := loaded.Progress()
+			f.warn(s.Run, p.Checkpoint, max(p.Checkpoint, p.Resolved), err)
+		},
 	})
 	if err != nil {
 		return err
@@ -115,6 +119,13 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	defer func() { err = errors.Join(err, to.Close()) }()
 	r.loaded.Store(loaded)
 	return loaded.Run(ctx, to)
+}
+
+// warn shows what a run rides out. It is over when the checkpoint passes where it
+// stands now.
+func (f *feed) warn(number uint64, checkpoint, resolved tso.TS, err error) {
+	fault := changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now())
+	f.report(changefeed.Report{Run: number, CheckpointTS: checkpoint, ResolvedTS: resolved, Warning: fault})
 }
 
 // grant is the leave to write as it stands: this capture's session gives it.

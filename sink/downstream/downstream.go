@@ -28,6 +28,9 @@ type Config struct {
 	// sink's own.
 	Cluster, Changefeed string
 	SyncPointRetention  time.Duration
+	// Warn is told, with a code, of what a sink rides out, by any of its goroutines:
+	// work goes on once that is over. May be nil.
+	Warn func(error)
 	// Log gets what an operator may want to know; nil keeps it quiet.
 	Log *slog.Logger
 }
@@ -55,6 +58,7 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 		if cfg.SyncPointRetention != 0 {
 			c.SyncPointRetention = cfg.SyncPointRetention
 		}
+		c.Warn = cfg.Warn
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)
 	}
 	return nil, cdcerr.SinkURIInvalid.New("scheme %q: want %s", scheme, known)

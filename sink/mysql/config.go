@@ -28,6 +28,10 @@ type Config struct {
 
 	// Cluster and Changefeed are what the control tables downstream call the writer.
 	Cluster, Changefeed string
+	// Warn is told, with a code, of what the sink rides out: a downstream that went
+	// away, a lock that is not given. What it is told of is over when Flush, DDL or
+	// SyncPoint return. Several goroutines may call it at once; nil: nobody asks.
+	Warn func(error) `json:"-"`
 	// SyncPointRetention is how long rows of sync points are kept; 0 for ever.
 	SyncPointRetention time.Duration
 

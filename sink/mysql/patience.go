@@ -25,7 +25,12 @@ type patience struct {
 	began  time.Time // zero: nothing has failed yet
 	pause  time.Duration
 	tries  int // failures that are no absence
+	// warn is told of what is being ridden out, before the pause. May be nil.
+	warn func(error)
 }
+
+// warnAfter is from how many failures on over others' locks on somebody should know.
+const warnAfter = 3
 
 // again tells whether an error is worth another attempt, and pauses before it.
 func (p *patience) again(ctx context.Context, err error) bool {
@@ -38,14 +43,24 @@ func (p *patience) again(ctx context.Context, err error) bool {
 		if left <= 0 {
 			return false
 		}
+		p.tell(err)
 		return p.wait(ctx, min(p.pause, left))
 	case contention:
 		if p.tries++; p.tries >= tries {
 			return false
 		}
+		if p.tries >= warnAfter {
+			p.tell(err)
+		}
 		return p.wait(ctx, p.pause)
 	}
 	return false
+}
+
+func (p *patience) tell(err error) {
+	if p.warn != nil {
+		p.warn(coded(err, "tried again"))
+	}
 }
 
 // wait pauses, and is false if ctx ends before.

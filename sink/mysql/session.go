@@ -96,6 +96,8 @@ type session struct {
 	conn   *sql.Conn // nil: none yet, or lost
 	strict bool      // values that do not fit are refused
 
+	used time.Time // when the server last answered
+
 	dialect   Dialect
 	maxPacket int  // the server's max_allowed_packet
 	multi     bool // the server takes several statements at once
@@ -179,8 +181,23 @@ func (s *session) use(ctx context.Context) (*sql.Conn, error) {
 		discard(conn)
 		return nil, s.unreachable(ctx, err)
 	}
-	s.conn = conn
+	s.conn, s.used = conn, time.Now()
 	return conn, nil
+}
+
+// idleLong is after how long without a statement a connection is asked whether it
+// is there before something is begun on it: servers and proxies end those on which
+// nothing happens, and to find that out in a transaction would be a failure to show.
+const idleLong = 5 * time.Second
+
+// fresh is use for whoever begins something.
+func (s *session) fresh(ctx context.Context) (*sql.Conn, error) {
+	if s.conn != nil && time.Since(s.used) > idleLong {
+		if err := s.wake(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.use(ctx)
 }
 
 func (s *session) unreachable(ctx context.Context, err error) error {
@@ -287,6 +304,8 @@ func (s *session) exec(ctx context.Context, wait time.Duration, text string) err
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	_, err = conn.ExecContext(ctx, text)
+	if _, err = conn.ExecContext(ctx, text); err == nil {
+		s.used = time.Now()
+	}
 	return err
 }

@@ -98,4 +98,4 @@ func (s *Sink) Close() error {
 	return s.pool.Close()
 }
 
-func (s *Sink) patience() *patience { return &patience{budget: s.cfg.Absence} }
+func (s *Sink) patience() *patience { return &patience{budget: s.cfg.Absence, warn: s.cfg.Warn} }

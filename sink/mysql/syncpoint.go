@@ -59,7 +59,7 @@ func (s *Sink) syncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoin
 	}
 	ctx, cancel := within(ctx, leave)
 	defer cancel()
-	conn, err := s.session.use(ctx)
+	conn, err := s.session.fresh(ctx)
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,7 @@ func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, change
 	}
 	ctx, cancel := within(ctx, leave)
 	defer cancel()
-	conn, err := on.use(ctx)
+	conn, err := on.fresh(ctx)
 	if err != nil {
 		return err
 	}
