@@ -47,6 +47,7 @@ var rooms = []Room{
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
 	{"changefeed", Pure, "what a changefeed is: its name, its configuration and its life", wordsAnd("filter", "strict")},
+	{"scheduler", Pure, "two-phase placement: which capture writes which span of a changefeed, and when a DDL may run", wordsAnd()},
 	{"agent", Shell, "one capture's work on changefeeds: what they share, and the loop that runs one from its checkpoint on",
 		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sorter", "upstream")},
 	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
@@ -79,7 +80,7 @@ var rooms = []Room{
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
 	"codec", "redo", "redo/record", "sink/kafka",
-	"sink/storage", "scheduler", "transport",
+	"sink/storage", "transport",
 	"web", "fault", "sim",
 }
 

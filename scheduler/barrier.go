@@ -1,0 +1,189 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// DDL is what placement has to know of one.
+type DDL struct {
+	Job int64
+	TS  tso.TS // the rows at or below it come before
+	// Tables are the physical ids whose rows it parts: those above TS wait for it.
+	// Added begin at TS, Removed end there; an id that is Removed is one of Tables too.
+	Tables  []span.TableID
+	Added   []span.TableID
+	Removed []span.TableID
+	// Names are what it changes. Of two DDLs that share one the earlier is done first.
+	Names []Name
+	// Done tells a new owner that the record of executed DDLs has it.
+	Done bool
+}
+
+// Name is a table's, or with an empty Table a schema's and all that is in it.
+type Name struct{ Schema, Table string }
+
+func (n Name) overlaps(m Name) bool {
+	return n.Schema == m.Schema && (n.Table == m.Table || n.Table == "" || m.Table == "")
+}
+
+// pending is a DDL that is not done.
+type pending struct {
+	DDL
+	reached int  // how many of Tables are known to be at TS
+	running bool // the shell has it
+}
+
+// ahead is how many DDLs are looked at: those behind wait for one of these. Each pair
+// is compared, which with so many takes some hundred microseconds.
+const ahead = 256
+
+// syncState is where the next sync point is.
+type syncState uint8
+
+const (
+	syncAhead syncState = iota
+	syncAsked
+	syncDone // noted downstream, the watermark at it not yet durable
+)
+
+// Schema says up to where every DDL is known, and which have come since, in order.
+func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
+	for _, d := range ddls {
+		if d.Done {
+			o.done(&d)
+			continue
+		}
+		o.pending = append(o.pending, &pending{DDL: d})
+		o.barrierMoved = true
+	}
+	o.schema = max(o.schema, resolved)
+}
+
+// Executed says that a DDL is done and on record.
+func (o *Owner) Executed(job int64) {
+	i := slices.IndexFunc(o.pending, func(p *pending) bool { return p.Job == job })
+	if i < 0 || !o.pending[i].running {
+		return
+	}
+	d := o.pending[i].DDL
+	o.pending = slices.Delete(o.pending, i, i+1)
+	o.done(&d)
+}
+
+// done is what follows from a DDL: its tables go on, new ones begin, old ones end.
+func (o *Owner) done(d *DDL) {
+	for _, id := range d.Tables {
+		t := o.tables[id]
+		if t == nil || !t.wanted {
+			continue
+		}
+		// Everything up to here was downstream before it was done; a row of before
+		// must not come again, it would not fit any more.
+		t.passed = d.TS
+		for _, s := range t.sets {
+			o.raise(s, d.TS)
+		}
+	}
+	for _, id := range d.Removed {
+		o.dropTable(id)
+	}
+	for _, id := range d.Added {
+		o.addTable(id, d.TS)
+	}
+	for _, id := range d.Tables {
+		o.barrier.Tables = append(o.barrier.Tables[:len(o.barrier.Tables):len(o.barrier.Tables)], Passed{id, d.TS})
+	}
+	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: d.TS.Prev(), To: d.TS, Cause: "a DDL is done"})
+	o.barrierMoved = true
+	o.tellBarrier()
+}
+
+// stepBarrier hands out the DDLs whose time has come: every row of their tables at or
+// below them is downstream, and no earlier one has to do with them (P6).
+func (o *Owner) stepBarrier() {
+	if !o.barrierMoved || o.rebuilding {
+		return
+	}
+	o.barrierMoved = false
+	for i, p := range o.pending[:min(len(o.pending), ahead)] {
+		if p.running || slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) || !o.reached(p) {
+			continue
+		}
+		p.running = true
+		o.run = append(o.run, p.DDL)
+	}
+}
+
+// reached tells whether the tables of a DDL are there. What was once there stays.
+func (o *Owner) reached(p *pending) bool {
+	for ; p.reached < len(p.Tables); p.reached++ {
+		t := o.tables[p.Tables[p.reached]]
+		if t == nil {
+			continue
+		}
+		for _, s := range t.sets {
+			if s.Checkpoint < p.TS {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// conflicts tells whether two DDLs have to be done in their order.
+func (p *pending) conflicts(q *pending) bool {
+	shares := func(a, b []span.TableID) bool {
+		return slices.ContainsFunc(a, func(id span.TableID) bool { return slices.Contains(b, id) })
+	}
+	return shares(p.Tables, q.Tables) || shares(p.Added, q.Tables) || shares(p.Tables, q.Added) ||
+		shares(p.Removed, q.Added) || shares(p.Added, q.Added) ||
+		slices.ContainsFunc(p.Names, func(n Name) bool {
+			return slices.ContainsFunc(q.Names, n.overlaps)
+		})
+}
+
+// blocked tells whether a DDL of a table is not done.
+func (o *Owner) blocked(id span.TableID) bool {
+	return slices.ContainsFunc(o.pending, func(p *pending) bool { return slices.Contains(p.Tables, id) })
+}
+
+// askSync lets a sync point be noted: everything up to it is downstream, and nothing
+// above.
+func (o *Owner) askSync() {
+	if o.syncAt == syncAhead {
+		o.syncAt = syncAsked
+		o.note = o.sync
+	}
+}
+
+// Synced says that a sync point is noted downstream.
+func (o *Owner) Synced(ts tso.TS) {
+	if ts == o.sync && o.syncAt == syncAsked {
+		o.syncAt = syncDone
+	}
+}
+
+// tellBarrier is what captures are told from now on. It passes only what is durable: an
+// owner after this one begins there.
+func (o *Owner) tellBarrier() {
+	limit := o.sync
+	if o.cfg.Target != 0 {
+		limit = min(limit, o.cfg.Target)
+	}
+	tables := o.barrier.Tables
+	if slices.ContainsFunc(tables, func(p Passed) bool { return p.TS <= o.saved.Checkpoint }) {
+		// Another slice: messages hold the old one.
+		var left []Passed
+		for _, p := range tables {
+			if p.TS > o.saved.Checkpoint {
+				left = append(left, p)
+			}
+		}
+		tables = left
+	}
+	o.barrier = Barrier{Known: true, Passed: o.saved.Checkpoint, Sync: limit, Tables: tables}
+	o.barrierNo++
+}

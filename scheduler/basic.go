@@ -1,0 +1,52 @@
+package scheduler
+
+import "github.com/sluice-cdc/sluice/capture"
+
+// basic places what nobody has, each on the capture with the fewest spans.
+func (o *Owner) basic() {
+	n := 0
+	for ; n < len(o.absent) && n < o.cfg.BatchMax; n++ {
+		s := o.absent[n]
+		if s.State != AbsentState || !s.counted {
+			s.queued = false
+			continue
+		}
+		if s.table.busy(s.Span) { // comes again when they have let go
+			s.queued = false
+			continue
+		}
+		m := o.idlest(nil)
+		if m == nil {
+			break
+		}
+		s.queued = false
+		o.place(s, m, "nobody has it")
+	}
+	clear(o.absent[:n])
+	if o.absent = o.absent[n:]; len(o.absent) == 0 {
+		o.absent = nil
+	}
+}
+
+// idlest is the capture with the fewest spans of those that take some, beside not. If
+// there is none, one that an operator drains is better than nobody.
+func (o *Owner) idlest(not *member) *member {
+	var best, last *member
+	for _, m := range o.members {
+		switch {
+		case m == not:
+		case m.takes():
+			if best == nil || len(m.sets) < len(best.sets) {
+				best = m
+			}
+		case m.draining && m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive:
+			if last == nil || len(m.sets) < len(last.sets) {
+				last = m
+			}
+		}
+	}
+	if best == nil && not == nil {
+		return last
+	}
+	return best
+}

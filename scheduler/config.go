@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Config is the owner's half of one changefeed.
+type Config struct {
+	Owner Revision
+	Epoch uint64
+	// Fenced tells that the downstream refuses a writer below its floor, so that a
+	// capture that does not answer need not be waited for until its lease is over.
+	Fenced bool
+	// SyncEvery is how many milliseconds of the upstream's clock are between sync
+	// points; 0 for none. Target is where the changefeed ends; 0 for never.
+	SyncEvery int64
+	Target    tso.TS
+
+	// In ticks. An order that is not answered is given again after ResendTicks; a
+	// capture that says nothing for SilentTicks, or for BrokenTicks after its stream
+	// broke, is fenced off; who has nothing to be told is told so every HeartbeatTicks.
+	ResendTicks    uint64
+	SilentTicks    uint64
+	BrokenTicks    uint64
+	HeartbeatTicks uint64
+	BalanceTicks   uint64
+
+	// BatchMax bounds what one tick does of each kind of work; OrdersMax one message;
+	// MovesMax how many spans are on the move because a policy wants it.
+	BatchMax  int
+	OrdersMax int
+	MovesMax  int
+
+	Split SplitConfig
+}
+
+// SplitConfig says when one table is replicated in several spans. Zero turns a
+// criterion off.
+type SplitConfig struct {
+	Regions uint32 // of a span; more are split
+	Traffic uint64 // bytes a second of a span; more are split
+	PartMax int    // parts of one table
+}
+
+// Default is a Config for ticks of 50 ms.
+func Default() Config {
+	return Config{
+		ResendTicks:    20, // a second: an answer takes milliseconds, a stream that reconnects some hundred
+		SilentTicks:    30, // a second and a half; a capture reports every tick that it moves, and 5 times a second else
+		BrokenTicks:    6,  // 300 ms to come back on another connection
+		HeartbeatTicks: 4,
+		BalanceTicks:   100, // a new capture gets its share within five seconds
+		BatchMax:       10_000,
+		OrdersMax:      4096, // half a megabyte on the wire
+		MovesMax:       100,  // each stalls one table for a few round trips
+		Split:          SplitConfig{PartMax: 100},
+	}
+}
+
+// Validate names the first key that cannot be used.
+func (c *Config) Validate() error {
+	switch {
+	case c.Owner <= 0:
+		return cdcerr.InvalidArgument.New("Owner %d: an owner has a revision above 0", c.Owner)
+	case c.ResendTicks == 0 || c.SilentTicks == 0 || c.BrokenTicks == 0 || c.HeartbeatTicks == 0 || c.BalanceTicks == 0:
+		return cdcerr.InvalidArgument.New("ResendTicks, SilentTicks, BrokenTicks, HeartbeatTicks, BalanceTicks: must be above 0, since 0 would be always")
+	case c.BatchMax <= 0 || c.OrdersMax <= 0 || c.MovesMax <= 0:
+		return cdcerr.InvalidArgument.New("BatchMax %d, OrdersMax %d, MovesMax %d: must be above 0, or nothing goes on", c.BatchMax, c.OrdersMax, c.MovesMax)
+	case c.SyncEvery < 0:
+		return cdcerr.InvalidArgument.New("SyncEvery %d: must not be below 0", c.SyncEvery)
+	case (c.Split.Regions > 0 || c.Split.Traffic > 0) && c.Split.PartMax < 2:
+		return cdcerr.InvalidArgument.New("Split.PartMax %d: a table that is split has at least 2 parts", c.Split.PartMax)
+	}
+	return nil
+}
+
+// syncAbove is the first sync point above ts, tso.Max where there are none: multiples
+// of the interval, so that every owner and every changefeed finds the same.
+func (c *Config) syncAbove(ts tso.TS) tso.TS {
+	if c.SyncEvery == 0 {
+		return tso.Max
+	}
+	return tso.New((ts.Physical()/c.SyncEvery+1)*c.SyncEvery, 0)
+}

@@ -1,0 +1,32 @@
+package scheduler
+
+import "github.com/sluice-cdc/sluice/capture"
+
+// drain moves spans off captures that are on their way out, or that an operator wants
+// empty. Where nobody else can take them they stay: they are written while they can.
+func (o *Owner) drain() {
+	for _, m := range o.members {
+		if m.liveness == capture.Alive && !m.draining {
+			continue
+		}
+		// Those at the front that are under way already are at most as many again.
+		for i := 0; i < len(m.sets) && i < 2*o.cfg.MovesMax && o.moving < o.cfg.MovesMax; i++ {
+			to := o.idlest(m)
+			if to == nil || !to.takes() {
+				return
+			}
+			o.moveSet(m.sets[i], to, "its capture is drained")
+		}
+	}
+}
+
+// moveSet begins to move a set, if it rests.
+func (o *Owner) moveSet(s *ReplicationSet, to *member, why string) bool {
+	if s.State != ReplicatingState || s.table.shape != nil || s.primary.m == to || o.moving >= o.cfg.MovesMax {
+		return false
+	}
+	s.moving = true
+	o.moving++
+	o.place(s, to, why)
+	return true
+}

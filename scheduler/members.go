@@ -1,0 +1,256 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// member is what the owner knows of one capture, in one life of its half and under one
+// term. When either is over, what it holds goes to Owner.lost with it, and a new member
+// takes its name.
+type member struct {
+	id          capture.ID
+	incarnation uint64
+	term        Term
+	liveness    capture.Liveness
+	draining    bool
+
+	told    bool // it has reported all that it holds
+	raising Term // the floor that is being raised against it; 0 for none
+	broken  bool // its stream broke
+	heard   uint64
+
+	seqIn, seqOut uint64
+	ack           uint64
+	acked         uint64 // the ack that was sent last
+	spoke         uint64 // the tick of the last message to it
+	barrierNo     uint64 // of the barrier that was sent last
+
+	floor   Progress
+	covers  int // sets under the floor
+	joining []*ReplicationSet
+	sets    []*ReplicationSet // those in which it has a part
+	orders  []Order
+}
+
+// Fence is a floor to be raised downstream: writes of this capture under a lower term
+// are refused from then on, and those that were begun are over.
+type Fence struct {
+	Capture capture.ID
+	Term    Term
+}
+
+// takes tells whether new spans may be given to it.
+func (m *member) takes() bool {
+	return m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && !m.draining
+}
+
+func (o *Owner) member(id capture.ID) *member {
+	i, ok := slices.BinarySearchFunc(o.members, id, func(m *member, id capture.ID) int { return cmp.Compare(m.id, id) })
+	if !ok {
+		return nil
+	}
+	return o.members[i]
+}
+
+// meet takes in who is there. Who is not in etcd any more has no lease, and has
+// stopped writing by its own clock before that.
+func (o *Owner) meet(v View) {
+	for i := 0; i < len(o.members); {
+		m := o.members[i]
+		if slices.ContainsFunc(v.Members, func(x Member) bool { return x.ID == m.id }) {
+			i++
+			continue
+		}
+		o.members = slices.Delete(o.members, i, i+1)
+		o.lose(m)
+		o.told(m.id)
+	}
+	for _, x := range v.Members {
+		m := o.member(x.ID)
+		if m == nil {
+			m = &member{id: x.ID, heard: o.now}
+			i, _ := slices.BinarySearchFunc(o.members, x.ID, func(m *member, id capture.ID) int { return cmp.Compare(m.id, id) })
+			o.members = slices.Insert(o.members, i, m)
+			if !o.started {
+				o.waits = append(o.waits, x.ID)
+			}
+		}
+		m.liveness, m.draining = max(m.liveness, x.Liveness), x.Draining
+	}
+	o.started = true
+}
+
+// lose takes over from a member that can write no more.
+func (o *Owner) lose(m *member) {
+	m.orders, m.joining = nil, nil
+	if len(m.sets) > 0 {
+		o.lost = append(o.lost, m)
+	}
+}
+
+// renew puts a member of the same name in the place of one that is lost.
+func (o *Owner) renew(m *member) *member {
+	n := &member{
+		id: m.id, incarnation: m.incarnation, term: m.term, liveness: m.liveness, draining: m.draining,
+		heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut,
+	}
+	o.members[slices.Index(o.members, m)] = n
+	o.lose(m)
+	return n
+}
+
+// takeOver steps the sets of those who are lost, some at a tick.
+func (o *Owner) takeOver() {
+	for n := o.cfg.BatchMax; n > 0 && len(o.lost) > 0; {
+		m := o.lost[0]
+		for ; n > 0 && len(m.sets) > 0; n-- {
+			s := m.sets[len(m.sets)-1]
+			if o.gone(s, m); s.holds(m) {
+				o.err = cdcerr.Bug("%v in state %v keeps capture %s, which is gone", s.Span, s.State, m.id)
+				o.part(s, m)
+			}
+		}
+		if len(m.sets) == 0 {
+			o.lost = slices.Delete(o.lost, 0, 1)
+		}
+	}
+}
+
+// watch looks for captures that say nothing. Where the downstream refuses them, they
+// are fenced off; else they keep what they have until their lease is over.
+func (o *Owner) watch() {
+	if !o.cfg.Fenced {
+		return
+	}
+	for _, m := range o.members {
+		patience := o.cfg.SilentTicks
+		if m.broken {
+			patience = o.cfg.BrokenTicks
+		}
+		if m.raising == 0 && o.now-m.heard > patience && (o.rebuilding || len(m.sets) > 0) {
+			m.raising = o.nextTerm()
+			o.fences = append(o.fences, Fence{m.id, m.raising})
+		}
+	}
+}
+
+// Raised says that a floor stands downstream.
+func (o *Owner) Raised(f Fence) {
+	m := o.member(f.Capture)
+	if m == nil || m.raising != f.Term {
+		return
+	}
+	o.renew(m).term = f.Term
+	o.told(f.Capture)
+}
+
+// Broken says that the stream to a capture broke: if it is not heard soon, it counts
+// as silent.
+func (o *Owner) Broken(id capture.ID) {
+	if m := o.member(id); m != nil && !m.broken {
+		m.broken, m.heard = true, o.now
+	}
+}
+
+// Step takes a report.
+func (o *Owner) Step(r Report) {
+	if deposed(r.Owner, o.cfg.Owner) || elected(r.Owner, o.cfg.Owner) || otherEpoch(r.Epoch, o.cfg.Epoch) {
+		return
+	}
+	m := o.member(r.Capture)
+	if m == nil || overtaken(r.Incarnation, m.incarnation) {
+		return
+	}
+	if reborn(r.Incarnation, m.incarnation) {
+		if m.incarnation != 0 {
+			m = o.renew(m)
+			m.term = 0
+		}
+		m.incarnation, m.seqIn = r.Incarnation, 0
+		if r.Term > m.term {
+			m.term = r.Term
+		}
+	}
+	if late(r.Seq, m.seqIn) || outgrown(r.Term, m.term) {
+		return
+	}
+	m.seqIn, m.heard, m.broken = r.Seq, o.now, false
+	m.liveness = max(m.liveness, r.Liveness)
+	if r.Fault != "" {
+		o.faults = append(o.faults, Fault{m.id, r.Fault})
+	}
+	for i := range r.Statuses {
+		if st := &r.Statuses[i]; st.Change > m.ack {
+			o.status(m, st)
+		}
+	}
+	m.ack = max(m.ack, r.Upto)
+	if !r.Complete {
+		return
+	}
+	o.complete(m, r.Floor)
+	m.told = true
+	o.told(m.id)
+	if m.term == 0 {
+		m.term = o.nextTerm() // it holds nothing: who holds has a term
+		m.told = false        // and will tell under it
+	}
+}
+
+// status takes one span's news.
+func (o *Owner) status(m *member, st *Status) {
+	t := o.tables[st.Span.TableID]
+	if t != nil {
+		if s := t.find(st.Span, m); s != nil && (!o.rebuilding || s.State == RemovingState) {
+			o.reported(s, m, st)
+			return
+		}
+	}
+	if o.rebuilding {
+		o.heard(t, m, st)
+		return
+	}
+	o.stray(m, st)
+}
+
+// stray deals with a span that a capture has and nobody gave it: it has to let go, and
+// nobody else gets those keys before it did.
+func (o *Owner) stray(m *member, st *Status) {
+	if st.Phase == Stopped || st.Phase == Absent {
+		return
+	}
+	t := o.tables[st.Span.TableID]
+	if t == nil {
+		t = &table{id: st.Span.TableID}
+		o.tables[t.id] = t
+	}
+	s := &ReplicationSet{Span: st.Span, table: t, Checkpoint: st.Checkpoint, State: RemovingState}
+	s.primary.join(s, m)
+	t.others = append(t.others, s)
+	o.order(m, s, Stop)
+}
+
+// speak writes what every capture has to be told.
+func (o *Owner) speak() {
+	for _, m := range o.members {
+		if len(m.orders) == 0 && m.ack == m.acked && m.barrierNo == o.barrierNo && o.now-m.spoke < o.cfg.HeartbeatTicks && m.spoke != 0 {
+			continue
+		}
+		for {
+			n := min(len(m.orders), o.cfg.OrdersMax)
+			m.seqOut++
+			o.out = append(o.out, Orders{
+				Head: Head{Owner: o.cfg.Owner, Epoch: o.cfg.Epoch, Capture: m.id, Incarnation: m.incarnation, Term: m.term, Seq: m.seqOut},
+				Ack:  m.ack, Barrier: o.barrier, Orders: m.orders[:n:n],
+			})
+			if m.orders = m.orders[n:]; len(m.orders) == 0 {
+				break
+			}
+		}
+		m.orders, m.acked, m.spoke, m.barrierNo = nil, m.ack, o.now, o.barrierNo
+	}
+}
