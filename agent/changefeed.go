@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,6 +120,7 @@ type Changefeed struct {
 	written  atomic.Uint64                     // commit-ts of the last rows that the sink took
 	due      atomic.Uint64                     // downstream up to here
 	saved    atomic.Uint64                     // and persisted up to here
+	saving   sync.Mutex                        // held while a checkpoint is persisted
 	moved    chan struct{}                     // one signal: more than one advance is still one reason to look
 }
 

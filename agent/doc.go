@@ -10,7 +10,7 @@
 //	   └── hold renewed at what is persisted ◀── Save
 //
 // A checkpoint is persisted after the sink has said that everything up to it is
-// durable, at most once in SaveEvery, and once more at the end. What is persisted is
+// durable, at most once in SaveEvery, before a DDL, and once more at the end. What is persisted is
 // what may be resumed from, so that is what GC is held at (P7), not what the sink
 // has reached meanwhile. It never goes back (P3): who resumes gets rows again that
 // were written and not yet persisted, which sinks take (see sink.Sink).

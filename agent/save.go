@@ -38,6 +38,39 @@ func (n noting) Checkpoint(ctx context.Context, ts tso.TS) error {
 	return nil
 }
 
+// DDL implements sink.Sink. What lies before a DDL must not come again once it may
+// have run, in the table's new shape or in a table that it emptied: so the
+// checkpoint, which is just below it, is persisted first.
+func (n noting) DDL(ctx context.Context, g sink.Leave, d *event.DDL) error {
+	for n.of.Persisted() < tso.TS(n.of.due.Load()) {
+		err := n.of.persist(ctx)
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !cdcerr.MetaUnreachable.Is(err) && !cdcerr.MetaConflict.Is(err):
+			return err
+		}
+		n.of.cfg.Log.Info("a DDL waits until the checkpoint before it is persisted", "changefeed", n.of.cfg.Name, "job", d.JobID, "error", err)
+		if err := pause(ctx, n.of.cfg.SaveEvery); err != nil {
+			return err
+		}
+	}
+	return n.Sink.DDL(ctx, g, d)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // save persists checkpoints as they move, until ctx ends or one cannot be persisted
 // for good.
 func (f *Changefeed) save(ctx context.Context) error {
@@ -61,17 +94,15 @@ func (f *Changefeed) save(ctx context.Context) error {
 		default:
 			return err
 		}
-		timer := time.NewTimer(f.cfg.SaveEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := pause(ctx, f.cfg.SaveEvery); err != nil {
+			return err
 		}
 	}
 }
 
 func (f *Changefeed) persist(ctx context.Context) error {
+	f.saving.Lock()
+	defer f.saving.Unlock()
 	// The checkpoint first: the resolved-ts never lies below one that was noted.
 	checkpoint := tso.TS(f.due.Load())
 	if checkpoint <= f.Persisted() {

@@ -233,7 +233,9 @@ func (p *process) sink(ctx context.Context, f *agent.Changefeed, checkpoint tso.
 	var behind sink.Sink
 	if p.SinkURI != "" {
 		var err error
-		if behind, err = downstream.Open(ctx, p.SinkURI, downstream.Config{Snapshot: f.Snapshot(), Log: p.log}); err != nil {
+		if behind, err = downstream.Open(ctx, p.SinkURI, downstream.Config{
+			Snapshot: f.Snapshot(), Cluster: "chaos", Changefeed: feedID().Name, Life: p.Journal, Log: p.log,
+		}); err != nil {
 			return nil, err
 		}
 		if from.Checkpoint == 0 {

@@ -115,7 +115,7 @@ func (r *reign) reach(ctx context.Context, info *changefeed.Info) error {
 	if err != nil {
 		return err
 	}
-	s, err := downstream.Open(ctx, uri.Reveal(), downstream.Config{Log: r.cfg.Log})
+	s, err := downstream.Open(ctx, uri.Reveal(), r.downstream(info, 0))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -266,9 +267,35 @@ func (f *feed) remove(ctx context.Context) (gone bool, err error) {
 			return false, err
 		}
 	}
+	f.clearDownstream(ctx)
 	f.reign.drop(f)
 	f.reign.renewGC()
 	return true, nil
+}
+
+// clearWait bounds how long a changefeed that is removed waits for its downstream.
+const clearWait = 3 * time.Second
+
+// clearDownstream removes what the changefeed has noted downstream, while its name
+// is still taken. What stays means nothing to a changefeed of the same name, so an
+// unreachable downstream keeps nobody from removing.
+func (f *feed) clearDownstream(ctx context.Context) {
+	f.mu.Lock()
+	kept := f.kept
+	f.mu.Unlock()
+	info, err := changefeed.ParseInfo(kept.Info)
+	if err != nil {
+		return // it never ran
+	}
+	ctx, cancel := context.WithTimeout(ctx, clearWait)
+	defer cancel()
+	uri, _, err := info.Config.Handed(info.SinkURI)
+	if err == nil {
+		err = downstream.Forget(ctx, uri.Reveal(), f.reign.downstream(info, kept.Status.Epoch))
+	}
+	if err != nil {
+		f.log.Info("what the changefeed noted downstream stays there", "error", err)
+	}
 }
 
 // holds is the least that must not be collected upstream while the changefeed may

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,13 +107,13 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	for _, n := range notes {
 		f.log.Warn(n)
 	}
-	to, err := downstream.Open(ctx, uri.Reveal(), downstream.Config{
-		Snapshot: loaded.Snapshot(), Cluster: c.ClusterID, Changefeed: f.id.String(), SyncPointRetention: time.Duration(cfg.SyncPointRetention), Log: f.log,
-		Warn: func(err error) {
-			p := loaded.Progress()
-			f.warn(s.Run, p.Checkpoint, max(p.Checkpoint, p.Resolved), err)
-		},
-	})
+	down := f.reign.downstream(&info, s.Epoch)
+	down.Snapshot, down.Log = loaded.Snapshot(), f.log
+	down.Warn = func(err error) {
+		p := loaded.Progress()
+		f.warn(s.Run, p.Checkpoint, max(p.Checkpoint, p.Resolved), err)
+	}
+	to, err := downstream.Open(ctx, uri.Reveal(), down)
 	if err != nil {
 		return err
 	}
@@ -126,6 +127,14 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 func (f *feed) warn(number uint64, checkpoint, resolved tso.TS, err error) {
 	fault := changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now())
 	f.report(changefeed.Report{Run: number, CheckpointTS: checkpoint, ResolvedTS: resolved, Warning: fault})
+}
+
+// downstream is what a changefeed's downstream is told of it in an epoch.
+func (r *reign) downstream(info *changefeed.Info, epoch uint64) downstream.Config {
+	return downstream.Config{
+		Cluster: r.cfg.ClusterID, Changefeed: info.ID().String(), SyncPointRetention: time.Duration(info.Config.SyncPointRetention),
+		Upstream: info.UpstreamID, Life: fmt.Sprintf("%s/%d", info.CreateTime.UTC().Format(time.RFC3339Nano), epoch), Log: r.cfg.Log,
+	}
 }
 
 // grant is the leave to write as it stands: this capture's session gives it.

@@ -31,6 +31,11 @@ type Config struct {
 	// Warn is told, with a code, of what a sink rides out, by any of its goroutines:
 	// work goes on once that is over. May be nil.
 	Warn func(error)
+	// Upstream is the id of the upstream's cluster. Life tells the changefeed from
+	// another one of its name, and from itself before its checkpoint was set; without
+	// one nothing is noted of DDLs, and one may run twice after a crash.
+	Upstream uint64
+	Life     string
 	// Log gets what an operator may want to know; nil keeps it quiet.
 	Log *slog.Logger
 }
@@ -48,15 +53,9 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 	case scheme == blackhole.Scheme:
 		return blackhole.Open(uri)
 	case mysql.Handles(scheme):
-		c, err := mysql.ParseURI(uri)
+		c, err := cfg.mysql(uri)
 		if err != nil {
 			return nil, err
-		}
-		if cfg.Changefeed != "" {
-			c.Cluster, c.Changefeed = cfg.Cluster, cfg.Changefeed
-		}
-		if cfg.SyncPointRetention != 0 {
-			c.SyncPointRetention = cfg.SyncPointRetention
 		}
 		c.Warn = cfg.Warn
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)
@@ -65,3 +64,32 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 }
 
 const known = "blackhole://, mysql://, mysql+ssl://, tidb:// or tidb+ssl://"
+
+// mysql is the config of that sink.
+func (c *Config) mysql(uri string) (mysql.Config, error) {
+	out, err := mysql.ParseURI(uri)
+	if err != nil {
+		return out, err
+	}
+	if c.Changefeed != "" {
+		out.Cluster, out.Changefeed = c.Cluster, c.Changefeed
+		out.Upstream, out.Life = c.Upstream, c.Life
+	}
+	if c.SyncPointRetention != 0 {
+		out.SyncPointRetention = c.SyncPointRetention
+	}
+	return out, nil
+}
+
+// Forget removes what a changefeed that is no more has noted downstream for itself.
+func Forget(ctx context.Context, uri string, cfg Config) error {
+	scheme, _, _ := strings.Cut(uri, "://")
+	if !mysql.Handles(scheme) {
+		return nil
+	}
+	c, err := cfg.mysql(uri)
+	if err != nil || c.NoDDLRecord {
+		return err
+	}
+	return mysql.Forget(ctx, c)
+}

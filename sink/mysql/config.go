@@ -32,6 +32,15 @@ type Config struct {
 	// away, a lock that is not given. What it is told of is over when Flush, DDL or
 	// SyncPoint return. Several goroutines may call it at once; nil: nobody asks.
 	Warn func(error) `json:"-"`
+	// Upstream is the id of the upstream's cluster: changefeeds of several may have
+	// one name.
+	Upstream uint64
+	// Life tells a changefeed from another one that had its name, and from itself
+	// before an operator set its checkpoint. What was noted downstream about DDLs in
+	// another life does not count. Empty: nothing is noted.
+	Life string
+	// NoDDLRecord keeps DDLs from being noted downstream.
+	NoDDLRecord bool
 	// SyncPointRetention is how long rows of sync points are kept; 0 for ever.
 	SyncPointRetention time.Duration
 
@@ -147,7 +156,12 @@ var params = []param{
 	{"async-ddl-timeout", func(_ *Config, v string) error { return setDuration(new(time.Duration), v) }}, // every DDL is waited for
 	{"batch-dml-enable", func(c *Config, v string) error { return setBool(&c.Batch, v) }},
 	{"cache-prep-stmts", func(_ *Config, v string) error { return setBool(new(bool), v) }}, // nothing is prepared
-	{"enable-ddl-ts", func(_ *Config, v string) error { return setBool(new(bool), v) }},    // there is no such record
+	{"enable-ddl-ts", func(c *Config, v string) error {
+		var noted bool
+		err := setBool(&noted, v)
+		c.NoDDLRecord = !noted
+		return err
+	}},
 	{"has-vector-type", func(c *Config, v string) error {
 		var has bool
 		err := setBool(&has, v)

@@ -35,6 +35,9 @@ type note struct {
 	about   string
 }
 
+// empty tells whether the DDL does nothing downstream.
+func (s *script) empty() bool { return len(s.statements)+len(s.fill) == 0 }
+
 func (s *script) add(text string) { s.statements = append(s.statements, text) }
 
 func (s *script) note(feature, about string) { s.notes = append(s.notes, note{feature, about}) }

@@ -23,7 +23,7 @@ func (s *Sink) fill(ctx context.Context, leave sink.Leave, d *event.DDL, t *even
 		if err := leave.Check(); err != nil {
 			return err
 		}
-		err := s.Write(ctx, leave, []event.Txn{page})
+		err := s.put(ctx, leave, []event.Txn{page})
 		page.Rows, size = nil, 0 // what was handed on is not changed again
 		return err
 	}

@@ -2,11 +2,14 @@ package mysql
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,6 +85,11 @@ func (r *ddlRun) marks(ctx context.Context) (marks, error) {
 		return nil, err
 	}
 	out := marks{}
+	if r.session.dialect.Kind == TiDB {
+		if out[lastJob], err = newestJob(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range r.ddl.Tables {
 		for _, t := range []*event.Table{c.Before, c.After} {
 			if t == nil || out[t.FullName()] != "" {
@@ -97,6 +105,57 @@ func (r *ddlRun) marks(ctx context.Context) (marks, error) {
 
 const absent = "absent"
 
+// lastJob is where marks have the id of TiDB's newest DDL job. No table is called so.
+const lastJob = ""
+
+// newestJob is the id of TiDB's newest DDL job, empty where this user may not know.
+func newestJob(ctx context.Context, conn *sql.Conn) (string, error) {
+	rows, err := conn.QueryContext(ctx, "ADMIN SHOW DDL JOBS 1") // the running ones, and as many that ended
+	if isServerError(err) && !isGone(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	newest := int64(0)
+	cells, to := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for i := range cells {
+		to[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return "", err
+		}
+		id, err := strconv.ParseInt(cells[0].String, 10, 64)
+		if err != nil {
+			return "", cdcerr.MySQLQuery.New("ADMIN SHOW DDL JOBS begins with %q, which is no job id", cells[0].String)
+		}
+		newest = max(newest, id)
+	}
+	return strconv.FormatInt(newest, 10), rows.Err()
+}
+
+// jobDone tells whether TiDB has finished a job of that statement since the one
+// that was the newest.
+func (r *ddlRun) jobDone(ctx context.Context, text, newest string) (done bool, err error) {
+	err = r.again(ctx, "looking for a DDL's job", func(ctx context.Context) error {
+		conn, err := r.session.use(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := cellOf(ctx, conn, "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE JOB_ID > "+newest+
+			" AND STATE IN ('done', 'synced') AND QUERY = "+quoted(text), 1)
+		done = n != "" && n != "0"
+		return err
+	})
+	return done, err
+}
+
 func (r *ddlRun) mark(ctx context.Context, conn *sql.Conn, t *event.Table) (string, error) {
 	text, err := cellOf(ctx, conn, "SHOW CREATE TABLE "+qualified(t.Schema, t.Name), 2)
 	switch e := serverError(err); {
@@ -108,7 +167,7 @@ func (r *ddlRun) mark(ctx context.Context, conn *sql.Conn, t *event.Table) (stri
 		return "", err
 	}
 	if r.session.dialect.Kind == Other {
-		return text, nil // what it knows of a moment and of ids may be anything
+		return digestOf(text) + " " + noIDs, nil // what it knows of a moment and of ids may be anything
 	}
 	made, err := cellOf(ctx, conn, "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+
 		quoted(t.Schema)+" AND TABLE_NAME = "+quoted(t.Name), 1)
@@ -119,7 +178,17 @@ func (r *ddlRun) mark(ctx context.Context, conn *sql.Conn, t *event.Table) (stri
 	if err != nil {
 		return "", err
 	}
-	return strings.Join([]string{autoIncrement.ReplaceAllString(text, ""), made, ids}, "\n"), nil
+	mark := digestOf(strings.Join([]string{autoIncrement.ReplaceAllString(text, ""), made, ids}, "\n"))
+	if ids == noIDs {
+		mark += " " + noIDs
+	}
+	return mark, nil
+}
+
+// digestOf is short enough to be kept for each of many tables.
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }
 
 // cellOf is the text of one column, counted from 1, of a query's first row;
@@ -216,6 +285,9 @@ func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (boo
 	if text == r.script.main && (r.script.zone != nil || len(r.script.first) > 0) {
 		return false, nil // made of several, each of which finds out for itself
 	}
+	if before[lastJob] != "" {
+		return r.jobDone(ctx, text, before[lastJob])
+	}
 	var after marks
 	err := r.again(ctx, "looking at the tables of a DDL", func(ctx context.Context) (err error) {
 		after, err = r.marks(ctx)
@@ -227,11 +299,29 @@ func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (boo
 	if !maps.Equal(before, after) {
 		return true, nil
 	}
-	if r.ddl.Action == event.ActionExchangePartition && strings.HasSuffix(after[r.ddl.Tables[0].Before.FullName()], noIDs) {
+	if undoesItself(r.ddl) && strings.HasSuffix(after[r.ddl.Tables[0].Before.FullName()], noIDs) {
 		return false, cdcerr.ExecDDLFailed.New("job %d: the connection was lost during %s, and whether it took effect cannot be told: "+
-			"look at both tables, exchange them by hand if it did not, and resume the changefeed behind this DDL; the PROCESS privilege would have told", r.ddl.JobID, text)
+			"look at the tables, do by hand what it did not, and resume the changefeed behind this DDL; the PROCESS privilege would have told", r.ddl.JobID, text)
 	}
 	return false, nil
+}
+
+// undoesItself tells whether a DDL that is run twice is as if it never ran.
+func undoesItself(d *event.DDL) bool {
+	switch d.Action {
+	case event.ActionExchangePartition:
+		return true
+	case event.ActionRenameTables:
+		was, all := map[string]bool{}, true
+		for _, c := range d.Tables {
+			was[strings.ToLower(c.Before.FullName())] = true
+		}
+		for _, c := range d.Tables {
+			all = all && was[strings.ToLower(c.After.FullName())]
+		}
+		return all
+	}
+	return false
 }
 
 // awaitEnd waits until no session of this user runs the statement: one whose

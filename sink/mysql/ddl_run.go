@@ -21,6 +21,10 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if err := leave.Check(); err != nil {
 		return err
 	}
+	if s.noted.holds(d) {
+		s.log.Info("DDL is noted downstream as done", "job", d.JobID, "ts", uint64(d.SwitchTS))
+		return nil
+	}
 	if err := s.again(ctx, "the session", s.session.wake); err != nil {
 		return err
 	}
@@ -32,6 +36,9 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 		s.log.Info("DDL differs downstream", "job", d.JobID, "ts", uint64(d.SwitchTS), "feature", n.feature, "about", n.about)
 	}
 	run := ddlRun{Sink: s, leave: leave, ddl: d, script: script}
+	if run.begun, err = s.noted.begun(d, script); err != nil {
+		return err
+	}
 	if err := run.all(ctx); err != nil {
 		return err
 	}
@@ -40,7 +47,10 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 			return err
 		}
 	}
-	return nil
+	if script.empty() {
+		return nil // nothing was noted either
+	}
+	return run.note(ctx, s.noted.done(d))
 }
 
 // again does what may be done twice, until it passes or the downstream has been
@@ -68,6 +78,8 @@ type ddlRun struct {
 	leave  sink.Leave
 	ddl    *event.DDL
 	script *script
+	// begun is how far an end of the process has left the DDL, nil: it begins here.
+	begun *underway
 	// ready is the connection that has the script's database and clock; another
 	// one has to be given them first.
 	ready *sql.Conn
@@ -75,7 +87,11 @@ type ddlRun struct {
 
 func (r *ddlRun) all(ctx context.Context) error {
 	defer r.resetClock(ctx)
-	for i := range r.script.statements {
+	first := 0
+	if r.begun != nil {
+		first = r.begun.Statement
+	}
+	for i := first; i < len(r.script.statements); i++ {
 		if err := r.step(ctx, i); err != nil {
 			return err
 		}
@@ -87,9 +103,12 @@ func (r *ddlRun) all(ctx context.Context) error {
 // is looked for before it is repeated: some would undo themselves.
 func (r *ddlRun) step(ctx context.Context, i int) error {
 	text := r.script.statements[i]
-	before, err := r.marksBefore(ctx)
+	before, took, err := r.beginStep(ctx, i)
 	if err != nil {
 		return r.failed(text, err)
+	}
+	if took {
+		return nil
 	}
 	p := r.patience()
 	for {
@@ -122,6 +141,23 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 			return nil
 		}
 	}
+}
+
+// beginStep looks at what a statement is about to change and notes it downstream,
+// or finds out whether one took place that was under way when the process ended.
+func (r *ddlRun) beginStep(ctx context.Context, i int) (before marks, took bool, err error) {
+	text := r.script.statements[i]
+	if r.begun != nil && i == r.begun.Statement {
+		if took, err = r.tookEffect(ctx, text, r.begun.Before); err != nil {
+			return nil, false, err
+		}
+		r.log.Info("DDL was under way when Sluice ended", "job", r.ddl.JobID, "statement", text, "took effect", took)
+		return r.begun.Before, took, nil
+	}
+	if before, err = r.marksBefore(ctx); err != nil {
+		return nil, false, err
+	}
+	return before, false, r.note(ctx, r.noted.beginning(r.ddl, r.script, i, before))
 }
 
 // attempt runs one statement of the script once; sent tells whether the server

@@ -26,6 +26,10 @@
 // says; docs/mysql.md prints that table. Only this package, schema and filter
 // see the parser's types.
 //
+// Once. What a statement of a DDL is about to change is noted downstream before it
+// runs (noted), so that whoever comes after a crash finds out whether it took
+// place, and goes on from there.
+//
 // Absence. A database that has been connected is waited for: what may be done
 // twice is done again (patience), a DDL only if what it does is not to be seen
 // (ddl_marks). What the server's errors say about the future stands in fault.

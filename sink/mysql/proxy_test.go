@@ -24,6 +24,8 @@ type proxy struct {
 	mu    sync.Mutex
 	cuts  []cut
 	seen  int // cuts that were made
+	left  int // packets until it dies; 0: it does not
+	dead  bool
 	conns []net.Conn
 }
 
@@ -68,6 +70,13 @@ func (p *proxy) accept() error {
 		}
 		if err != nil {
 			return err
+		}
+		p.mu.Lock()
+		dead := p.dead
+		p.mu.Unlock()
+		if dead {
+			_ = client.Close()
+			continue
 		}
 		up, err := net.Dial("tcp", p.to)
 		if err != nil {
@@ -135,6 +144,13 @@ func (p *proxy) carry(client, up net.Conn) {
 func (p *proxy) take(packet []byte) *cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.left > 0 {
+		p.left--
+		p.dead = p.left == 0
+	}
+	if p.dead {
+		return &cut{before: true}
+	}
 	if len(p.cuts) == 0 || !bytes.Contains(packet, []byte(p.cuts[0].text)) {
 		return nil
 	}
@@ -149,6 +165,14 @@ func (p *proxy) cutAt(cuts ...cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cuts = append(p.cuts, cuts...)
+}
+
+// dieAt lets nothing pass from the nth packet on, as if the process that sends them
+// had been killed before it.
+func (p *proxy) dieAt(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = n
 }
 
 // made is how many cuts were made, and whether all were.

@@ -32,6 +32,7 @@ type Sink struct {
 	burst   *burst // nil: nothing is being written
 
 	texts      tableTexts
+	noted      *noted
 	syncPoints syncPoints
 }
 
@@ -61,6 +62,10 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	}
 	s.width = newWidth(workers)
 	s.claimer = newClaimer(s.Dialect())
+	if err := s.readNoted(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
 	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)
 	return s, nil
 }

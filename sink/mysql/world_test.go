@@ -21,6 +21,7 @@ type world struct {
 	schema string
 	ts     tso.TS
 	job    int64
+	sent   []event.Txn // by insert
 }
 
 func newWorld(t *testing.T, collations ...string) *world {
@@ -114,7 +115,12 @@ func (w *world) insert(t *event.Table, rows ...[]string) {
 	for i, r := range rows {
 		out = append(out, w.row(t, fmt.Sprint(r[0], i), nil, r))
 	}
-	w.write(w.txn(out...))
+	if len(out) == 0 {
+		return
+	}
+	t1 := w.txn(out...)
+	w.sent = append(w.sent, t1)
+	w.write(t1)
 }
 
 // want compares a query's rows, cells joined by | and rows sorted.

@@ -64,6 +64,10 @@ func (s *shapes) take(rows []*event.Row) bool {
 
 // Write implements sink.Sink.
 func (s *Sink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn) error {
+	return s.put(ctx, leave, s.noted.above(txns))
+}
+
+func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) error {
 	b := s.burst
 	if b == nil {
 		b = s.begin(ctx)
