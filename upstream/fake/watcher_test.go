@@ -353,7 +353,8 @@ func (w *watcher) row(sub *watched, row *cdcpb.Event_Row) error {
 		sub.initialized = true
 		for _, c := range sub.commits {
 			k := changeKey{key: string(c.Key), start: tso.TS(c.StartTs)}
-			if sub.open[k] == nil {
+			if pre := sub.open[k]; pre == nil || (c.OpType == cdcpb.Event_Row_PUT && len(pre.Value) == 0) {
+				delete(sub.open, k) // a heartbeat's copy
 				w.seen["commit told as committed"]++
 				continue
 			}
@@ -399,7 +400,8 @@ func (w *watcher) emit(sub *watched, row *cdcpb.Event_Row, value, old []byte) er
 	k := changeKey{string(row.Key), tso.TS(row.StartTs), tso.TS(row.CommitTs)}
 	c := change{row.OpType, string(value), string(old)}
 	if had, ok := w.rows[k]; ok && had != c {
-		return errors.New("the same change with other data")
+		return fmt.Errorf("the same change %x of %d/%d with other data: %v of %d and %d bytes, before %v of %d and %d; values equal: %t, values before equal: %t",
+			row.Key, row.StartTs, row.CommitTs, c.op, len(c.value), len(c.old), had.op, len(had.value), len(had.old), c.value == had.value, c.old == had.old)
 	}
 	w.rows[k] = c
 	return nil

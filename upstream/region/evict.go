@@ -186,12 +186,15 @@ func (t *Tracker) match(s *sought) error {
 		s.add(p)
 	}
 	switch {
-	case s.ended, s.count == 0 && s.scanned:
+	case s.ended:
 		return nil
-	case s.count == 0:
+	case s.count > 0 && !s.p.hollow(&s.e):
+		return t.matched(s.h, &s.e, s.p)
+	case s.scanned:
+		return nil
+	default:
 		return t.unmatched(s.h, &s.e)
 	}
-	return t.matched(s.h, &s.e, s.p)
 }
 
 // pending is an error if commits were left unlooked for.

@@ -116,6 +116,13 @@ func (p prewrite) replaces(o prewrite) bool {
 	return len(p.value) > 0 && p.generation >= o.generation
 }
 
+// hollow tells whether p says nothing of what e committed: a heartbeat's copy of
+// a long value's lock. Of one that came before INITIALIZED with its commit the scan
+// has delivered the row.
+func (p prewrite) hollow(e *Entry) bool {
+	return e.Op == OpPut && len(p.value) == 0 && len(e.Value) == 0
+}
+
 // prewrite keeps e until its commit comes. It may come again: as a heartbeat's
 // copy without a value, or from a later flush of a pipelined transaction.
 func (m *matcher) prewrite(e *Entry) {
@@ -164,6 +171,9 @@ func (m *matcher) commit(e *Entry) (prewrite, verdict) {
 		return prewrite{}, missing
 	}
 	m.drop(k, p)
+	if p.hollow(e) {
+		return prewrite{}, missing
+	}
 	if !m.initialized {
 		m.close(k)
 	}

@@ -322,7 +322,7 @@ func (t *Tracker) initialize(h *hold) error {
 
 // unmatched is the error for a commit without prewrite.
 func (t *Tracker) unmatched(h *hold, e *Entry) error {
-	return cdcerr.PrewriteNotMatch.New("commit without prewrite: key %X, start-ts %d, commit-ts %d; %s",
+	return cdcerr.PrewriteNotMatch.New("commit without a prewrite that tells its value: key %X, start-ts %d, commit-ts %d; %s",
 		e.Key, e.StartTS, e.CommitTS, t.describe(h))
 }
 
