@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines or share state between those of others: the race
 # pass runs over these, and internal/lint holds the list against the code.
-RACE := agent api bench chaos coordinator ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground schemafeed server sink/blackhole sink/mysql sorter upstream upstream/fake upstream/fake/workload
+RACE := agent api bench chaos chaos/origin chaos/process chaos/servers coordinator ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground schemafeed server sink/blackhole sink/mysql sorter upstream upstream/fake upstream/fake/workload
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
@@ -55,6 +55,17 @@ AT_ONCE ?= 3
 chaos: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all kinds; a line a run, and docs/results/chaos.md
 	$(GO) test ./chaos -run TestChaos -v -timeout 6h -args -runs $(RUNS) -seed $(SEED) -at-once $(AT_ONCE) \
 		-summary $(CURDIR)/docs/results/chaos.md $(ARGS)
+
+# How often `make chaos-server` kills the server of a run; it runs one seed, SEED,
+# unless RUNS is given.
+KILLS ?= 100
+
+.PHONY: chaos-server
+chaos-server: mariadb ## the real server killed KILLS times with -9 under load and DDL, judged by the binary log; docs/results/chaos-server.md
+	mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/sluice ./cmd/sluice
+	$(GO) test ./chaos/servers -run TestServers -v -timeout 6h -args -sluice $(CACHE)/sluice -kills $(KILLS) -seed $(SEED) \
+		-runs $(if $(filter command line environment,$(origin RUNS)),$(RUNS),1) -summary $(CURDIR)/docs/results/chaos-server.md $(ARGS)
 
 .PHONY: race
 race: cc mariadb objstores ## the packages with goroutines or locks under the race detector, in short form

@@ -1,0 +1,80 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/internal/mariadb"
+	"github.com/sluice-cdc/sluice/playground"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake/oracle"
+	"github.com/sluice-cdc/sluice/upstream/fake/workload"
+	"github.com/sluice-cdc/sluice/verify"
+)
+
+// balances reads what the accounts held at each of some moments.
+func (s *serving) balances(at []tso.TS) ([]Accounts, error) {
+	bank, err := filter.New(filter.Config{Rules: []string{workload.BankDB + ".*"}})
+	if err != nil {
+		return nil, err
+	}
+	var out []Accounts
+	for _, ts := range at {
+		var e verify.Expected
+		if err := oracle.Store(s.cluster, ts, bank, &e); err != nil {
+			return nil, fmt.Errorf("at %d: %w", ts, err)
+		}
+		held := map[string]int64{}
+		for _, t := range e.Tables {
+			id, balance := slices.Index(t.Columns, "id"), slices.Index(t.Columns, "balance")
+			for _, row := range t.Rows {
+				if held[row[id].Text], err = strconv.ParseInt(row[balance].Text, 10, 64); err != nil {
+					return nil, err
+				}
+			}
+		}
+		out = append(out, AccountsOf(held))
+	}
+	return out, nil
+}
+
+// differencesMax is how many differences are told.
+const differencesMax = 20
+
+// compare reads a downstream and tells where it differs from what stood here at a
+// moment. It is empty where nothing does.
+func (s *serving) compare(ctx context.Context, d Downstream) (differences []string, failed error) {
+	databases := append(s.load.work.Databases(), BeatDB)
+	var rules []string
+	for _, name := range databases {
+		rules = append(rules, name+".*")
+	}
+	ours, err := filter.New(filter.Config{Rules: rules})
+	if err != nil {
+		return nil, err
+	}
+	want := &verify.Expected{}
+	tables, err := oracle.Tables(s.cluster, d.At, ours, want)
+	if err != nil {
+		return nil, err
+	}
+	db := (&mariadb.Server{Host: d.Host, Port: d.Port}).DB()
+	defer func() { failed = errors.Join(failed, db.Close()) }()
+	j := verify.NewJudge(verify.Config{Databases: want.Databases, Tables: tables, Expected: want})
+	contents, err := playground.ReadBack(ctx, db, databases, j.Table)
+	if err != nil {
+		return nil, err
+	}
+	v := j.EndOf(contents)
+	for _, one := range v.First[:min(len(v.First), differencesMax)] {
+		differences = append(differences, one.String())
+	}
+	if v.Differences > len(differences) {
+		differences = append(differences, fmt.Sprintf("%d differences in all", v.Differences))
+	}
+	return differences, nil
+}

@@ -1,0 +1,25 @@
+// Package servers owns a site of real processes: it runs the command of Sluice as
+// its users do, lets what happens to servers befall it, and judges what came of that
+// from outside.
+//
+//	upstream, a process ──gRPC──▶ sluice server ──SQL──▶ MariaDB ──binary log──▶ verdict
+//	 load, heartbeat               killed, ended, …        │  ▲                    ▲
+//	                               etcd in it or apart     │  └ connections killed │
+//	                                                       ▼                       │
+//	                               lag: the heartbeat's age, every 100 ms          │
+//	 what stood at each sync point, which DDL was carried out ─────────────────────┘
+//
+// A script is Steps, each an event and when it comes; Play carries them out and
+// measures around each how far the lag went, and how long it took until it was small
+// again. Kills draws a script from a seed; another script is another function.
+//
+// The verdict believes nothing that Sluice says of itself. The accounts are folded
+// from the binary log and held against the upstream's at every sync point, by the
+// GTID that stands in its row (P6); every database's DDL has to be in the log as it
+// was carried out, none missing, none twice, in that order; and at the end every
+// table holds what the upstream's holds.
+//
+// Goroutines: a Site has one for each server, which starts it again whenever it has
+// ended, and one that looks at the lag; Close waits for them. Processes end with the
+// test, however it ends.
+package servers

@@ -1,0 +1,103 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+const feedName = "drill"
+
+// Feed is what a server says of the changefeed.
+type Feed struct {
+	State      string `json:"state"`
+	Checkpoint tso.TS `json:"checkpoint_ts"`
+	LastError  *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"last_error"`
+}
+
+// String is what a person is told of it.
+func (f Feed) String() string {
+	text := fmt.Sprintf("%s at %d", f.State, f.Checkpoint)
+	if f.LastError != nil {
+		text += ": " + f.LastError.Code + ": " + f.LastError.Message
+	}
+	return text
+}
+
+// askMax is how long one answer may take.
+const askMax = 10 * time.Second
+
+// call asks one server after the other, until one answers with what is asked for.
+func (s *Site) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	var failed error
+	for _, n := range s.Nodes {
+		req, err := http.NewRequestWithContext(ctx, method, "http://"+n.Address+path, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		text, err := answered(req)
+		if err == nil {
+			return text, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+// answered is the body of an answer. Servers come and go, and connections to them
+// are not kept.
+func answered(req *http.Request) ([]byte, error) {
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, res.Status, bytes.TrimSpace(text))
+	}
+	return text, err
+}
+
+func (s *Site) post(ctx context.Context, path string, body []byte) error {
+	_, err := s.call(ctx, http.MethodPost, path, body)
+	return err
+}
+
+// Feed asks for the changefeed.
+func (s *Site) Feed(ctx context.Context) (f Feed, err error) {
+	text, err := s.call(ctx, http.MethodGet, "/api/v2/changefeeds/"+feedName+"/status", nil)
+	if err != nil {
+		return f, err
+	}
+	return f, json.Unmarshal(text, &f)
+}
+
+// Reach waits until the changefeed's checkpoint has reached a moment.
+func (s *Site) Reach(ctx context.Context, ts tso.TS) error {
+	return s.until(ctx, fmt.Sprintf("the checkpoint reaches %d", ts), func() error {
+		f, err := s.Feed(ctx)
+		switch {
+		case err != nil:
+			return err
+		case f.State == "failed":
+			return fmt.Errorf("%w: the changefeed: %v", errForGood, f)
+		case f.Checkpoint < ts:
+			return fmt.Errorf("%v behind; the changefeed: %v", ts.Sub(f.Checkpoint), f)
+		}
+		return nil
+	})
+}

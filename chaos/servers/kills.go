@@ -1,0 +1,74 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+)
+
+// The names of events, by which they are counted.
+const (
+	KilledName  = "kill -9"
+	EndedName   = "SIGTERM"
+	SeveredName = "connections killed"
+)
+
+// Signal sends a server a signal.
+func Signal(name string, node int, sig syscall.Signal) Event {
+	return Event{name, func(ctx context.Context, s *Site) error { return s.Nodes[node].Send(ctx, sig) }}
+}
+
+// Sever ends some of the sink's connections, from the downstream's side.
+func Sever(most int) Event {
+	return Event{SeveredName, func(ctx context.Context, s *Site) error { return s.sever(ctx, most) }}
+}
+
+func (s *Site) sever(ctx context.Context, most int) error {
+	rows, err := s.db.QueryContext(ctx, "SELECT id FROM information_schema.processlist WHERE user = ? ORDER BY RAND() LIMIT ?", sinkUser, most)
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Close(); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		// One that is gone by now needs no end.
+		_, _ = s.db.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
+	}
+	return rows.Err()
+}
+
+// Kills draws a script: so many kills with -9 of one of the servers, at moments of
+// every kind, and other ends among them. Every third kill comes while the server
+// still begins or catches up, the others while it follows the upstream closely.
+func Kills(seed uint64, kills, servers int) []Step {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	upTo := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+	var out []Step
+	for i := range kills {
+		node := rng.IntN(servers)
+		step := Step{Event: Signal(KilledName, node, syscall.SIGKILL), After: upTo(2 * time.Second)}
+		if i > 0 && rng.IntN(3) == 0 {
+			// A lease lives for five seconds more; the changefeed goes on after that.
+			step.Early, step.After = true, upTo(9*time.Second)
+		}
+		out = append(out, step)
+		switch rng.IntN(8) {
+		case 0:
+			out = append(out, Step{Event: Signal(EndedName, rng.IntN(servers), syscall.SIGTERM), After: upTo(2 * time.Second)})
+		case 1, 2:
+			out = append(out, Step{Event: Sever(1 + rng.IntN(20)), After: upTo(2 * time.Second)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package servers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-cdc/sluice/chaos/origin"
+	"github.com/sluice-cdc/sluice/chaos/servers"
+)
+
+var (
+	runs    = flag.Int("runs", 0, "how many seeds to run, in a row; 0: one, in short form")
+	seed    = flag.Uint64("seed", 1, "the first of them")
+	kills   = flag.Int("kills", 100, "how often the server of a run is killed with -9")
+	nodes   = flag.Int("servers", 1, "how many servers; with more than one, etcd is in a process of its own")
+	sluice  = flag.String("sluice", "", "the command of Sluice; it is built, where it is not given")
+	summary = flag.String("summary", "", "a file to write the results to, in Markdown")
+	keep    = flag.String("keep", "", "a directory for logs and data of runs that fail; they are removed otherwise")
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(origin.Env); text != "" {
+		var c origin.Config
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			panic(err)
+		}
+		end(origin.Serve(context.Background(), c, os.Stdin, os.Stdout))
+	}
+	if dir := os.Getenv(servers.EtcdEnv); dir != "" {
+		end(servers.ServeEtcd(context.Background(), dir, os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// end ends a process that a test has started.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// config is what all runs share.
+func config(t *testing.T) servers.Config {
+	t.Helper()
+	program, err := os.Executable()
+	must(t, err)
+	c := servers.Config{
+		Sluice: *sluice, Program: program, Dir: *keep, Origin: origin.Default(),
+		SyncPointEvery: time.Second, Patience: 2 * time.Minute,
+	}
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	if c.Sluice == "" {
+		c.Sluice = filepath.Join(t.TempDir(), "sluice")
+		out, err := exec.Command("go", "build", "-o", c.Sluice, "github.com/sluice-cdc/sluice/cmd/sluice").CombinedOutput()
+		if err != nil {
+			t.Fatalf("building the command: %v\n%s", err, out)
+		}
+	}
+	return c
+}
+
+// Whenever a server is killed, nothing is lost, no DDL runs twice, and every sync
+// point is what it says. With -runs and -kills as often as wanted, without a few times.
+func TestServers(t *testing.T) {
+	var plans []servers.Plan
+	for n := range uint64(*runs) {
+		plans = append(plans, servers.Plan{Seed: *seed + n, Servers: *nodes, Apart: *nodes > 1 || (*seed+n)%2 == 0, Kills: *kills})
+	}
+	if *runs == 0 {
+		short := 2
+		if testing.Short() {
+			short = 1
+		}
+		plans = append(plans, servers.Plan{Seed: *seed, Servers: 1, Kills: short})
+	}
+	cfg := config(t)
+	var all []*servers.Result
+	for _, p := range plans {
+		r := servers.Run(t.Context(), cfg, p, func(o servers.Outcome) { fmt.Println(o.Line()) })
+		all = append(all, r)
+		if !r.OK() {
+			t.Errorf("make chaos-server RUNS=1 SEED=%d KILLS=%d: %v", p.Seed, p.Kills, r.Err)
+		}
+	}
+	var b bytes.Buffer
+	servers.Write(&b, all)
+	if *summary != "" {
+		must(t, os.WriteFile(filepath.Clean(*summary), b.Bytes(), 0o600))
+	}
+	t.Log("\n" + b.String())
+}

@@ -1,0 +1,218 @@
+package servers
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/chaos/origin"
+	"github.com/sluice-cdc/sluice/chaos/process"
+	"github.com/sluice-cdc/sluice/internal/mariadb"
+)
+
+// Config is a site.
+type Config struct {
+	Sluice  string // the command of Sluice
+	Program string // this very one, which knows the variables of origin and EtcdEnv
+	Dir     string // for data and logs
+	Origin  origin.Config
+	Servers int
+	Apart   bool // metadata is in an etcd of its own; else in the only server
+
+	SyncPointEvery time.Duration
+	Patience       time.Duration // for whatever is waited for
+}
+
+// Validate names the first field that cannot be used, and why.
+func (c Config) Validate() error {
+	bad := cdcerr.InvalidArgument.New
+	switch {
+	case c.Servers < 1 || c.Servers > 16:
+		return bad("Servers: %d, want 1 to 16", c.Servers)
+	case c.Servers > 1 && !c.Apart:
+		return bad("Servers: %d, more than one need metadata apart", c.Servers)
+	case c.SyncPointEvery < 100*time.Millisecond:
+		return bad("SyncPointEvery: %v, want at least 100ms", c.SyncPointEvery)
+	case c.Patience <= 0:
+		return bad("Patience: %v, want more", c.Patience)
+	}
+	return c.Origin.Validate()
+}
+
+// sessionTTL is how long a server's lease outlives it, in seconds: the least that
+// the server takes.
+const sessionTTL = 5
+
+// sinkUser is as whom servers write; the password is for a test's MariaDB on loopback.
+const sinkUser, sinkPassword = "sluice", "under-test"
+
+// Site is an upstream, a downstream and the servers between them.
+type Site struct {
+	Upstream *origin.Upstream
+	Down     *mariadb.Server
+	Nodes    []*Node
+	Lag      *Lag
+
+	cfg   Config
+	place origin.Place
+	db    *sql.DB // the test's own connections downstream
+	etcd  *process.Process
+	stop  context.CancelFunc
+	work  *errgroup.Group
+}
+
+// Open sets a site up and creates its changefeed. Nothing has happened upstream by
+// then.
+func Open(ctx context.Context, cfg Config) (s *Site, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s = &Site{cfg: cfg, stop: func() {}, work: new(errgroup.Group)}
+	defer func() {
+		if err != nil {
+			err, s = errors.Join(err, s.Close()), nil
+		}
+	}()
+	if s.Upstream, err = origin.Open(cfg.Origin, cfg.Program, filepath.Join(cfg.Dir, "upstream.log")); err != nil {
+		return s, err
+	}
+	if s.place, err = s.Upstream.Place(); err != nil {
+		return s, err
+	}
+	if s.Down, err = mariadb.Open(filepath.Join(cfg.Dir, "mariadb"), append(mariadb.BinLog(), "--max-connections=500")...); err != nil {
+		return s, err
+	}
+	s.db = s.Down.DB()
+	for _, text := range []string{
+		"CREATE USER " + sinkUser + " IDENTIFIED BY '" + sinkPassword + "'",
+		"GRANT ALL ON *.* TO " + sinkUser,
+	} {
+		if _, err := s.db.ExecContext(ctx, text); err != nil {
+			return s, fmt.Errorf("the sink's user: %w", err)
+		}
+	}
+	if err := s.serve(ctx); err != nil {
+		return s, err
+	}
+	return s, s.create(ctx)
+}
+
+// serve starts the servers, and what they need.
+func (s *Site) serve(ctx context.Context) error {
+	var endpoints []string
+	if s.cfg.Apart {
+		var err error
+		if s.etcd, endpoints, err = openEtcd(s.cfg); err != nil {
+			return err
+		}
+	}
+	for i := range s.cfg.Servers {
+		n, err := newNode(s.cfg, i, s.place.PD, endpoints)
+		if err != nil {
+			return err
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	s.Lag = &Lag{db: s.db, beats: s.cfg.Origin.Beats}
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // what is begun ends by Close
+	s.work, ctx = errgroup.WithContext(ctx)
+	for _, n := range s.Nodes {
+		s.work.Go(func() error { return n.run(ctx) })
+	}
+	s.work.Go(func() error { return s.Lag.run(ctx) })
+	return nil
+}
+
+// create creates the changefeed, as soon as somebody takes it.
+func (s *Site) create(ctx context.Context) error {
+	sink := url.URL{Scheme: "mysql", User: url.UserPassword(sinkUser, sinkPassword), Host: s.Down.Addr(), Path: "/"}
+	body := map[string]any{
+		"changefeed_id": feedName, "sink_uri": sink.String(), "start_ts": s.place.TS,
+		"replica_config": map[string]any{
+			"enable_sync_point": true, "sync_point_interval": s.cfg.SyncPointEvery.String(), "sync_point_retention": "24h",
+		},
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return s.until(ctx, "the changefeed is created", func() error { return s.post(ctx, "/api/v2/changefeeds", text) })
+}
+
+// StopServers ends the servers in good order: what they have written is all that
+// they will have.
+func (s *Site) StopServers() error {
+	s.stop()
+	err := s.work.Wait()
+	s.work = new(errgroup.Group)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Close ends everything.
+func (s *Site) Close() error {
+	err := s.StopServers()
+	if s.etcd != nil {
+		err = errors.Join(err, s.etcd.Leave(stopMax), s.etcd.Out.Close())
+	}
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
+	}
+	if s.Down != nil {
+		err = errors.Join(err, s.Down.Close())
+	}
+	if s.Upstream != nil {
+		err = errors.Join(err, s.Upstream.Close())
+	}
+	return err
+}
+
+// until tries until it works.
+func (s *Site) until(ctx context.Context, what string, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	defer cancel()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		err := do()
+		if err == nil || errors.Is(err, errForGood) {
+			return err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("not in time: %s: %w", what, err)
+		}
+	}
+}
+
+// errForGood is what waiting does not mend.
+var errForGood = errors.New("it will stay so")
+
+// panics looks for servers that have panicked, in what they have said.
+func (s *Site) panics() (out []string, err error) {
+	for _, n := range s.Nodes {
+		text, err := os.ReadFile(n.log)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "WARNING: DATA RACE") {
+				out = append(out, strings.TrimSpace(line)+" ("+n.log+")")
+			}
+		}
+	}
+	return out, nil
+}
