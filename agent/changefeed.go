@@ -31,8 +31,9 @@ type Config struct {
 	// TargetTS ends it; 0 never.
 	TargetTS tso.TS
 	Filter   filter.Config
-	// ForceReplicate takes tables without a key too, FilterLoop leaves out what
-	// another changefeed wrote upstream.
+	// ForceReplicate takes tables without a key too. FilterLoop leaves out what
+	// another changefeed wrote upstream, as two clusters that replicate both ways
+	// have to: its rows, and DDLs that are not the primary's.
 	ForceReplicate bool
 	FilterLoop     bool
 	// SyncPoints is how often the downstream notes a moment at which it equals the

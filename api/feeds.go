@@ -99,6 +99,7 @@ func (f *Feed) wire() FeedInfo {
 		SinkURI: f.SinkURI, CreateTime: f.Created, StartTS: f.StartTS, TargetTS: f.TargetTS, AdminJobType: f.AdminJob,
 		Config: config, State: f.State, Error: f.trouble().wire(), CreatorVersion: f.Creator,
 		ResolvedTS: f.Resolved, CheckpointTS: f.Checkpoint, CheckpointTime: at(f.Checkpoint), TaskStatus: f.tasks(), MaintainerAddr: f.Writer,
+		Notes: f.Notes,
 	}
 }
 

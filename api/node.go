@@ -116,7 +116,10 @@ type Feed struct {
 	Checkpoint tso.TS
 	Tasks      []TaskStatus
 	Writer     string // address of the capture that writes
-	Rows       uint64 // that the sink has taken since that capture runs it
+	// Notes are what whoever has made or changed it has to know: keys that do nothing,
+	// what is missing downstream. Nobody else is told.
+	Notes []string
+	Rows  uint64 // that the sink has taken since that capture runs it
 	// SyncedAt is up to when everything is downstream, by its commit; zero where
 	// nothing was written yet.
 	SyncedAt time.Time

@@ -116,6 +116,8 @@ type FeedInfo struct {
 	TaskStatus     []TaskStatus    `json:"task_status"`
 	// MaintainerAddr is the capture that writes.
 	MaintainerAddr string `json:"maintainer_addr,omitempty"`
+	// Notes are what whoever has made or changed it has to know.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // TaskStatus is what one capture does for a changefeed.

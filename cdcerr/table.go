@@ -62,9 +62,9 @@ var (
 	GCTTLExceeded = &Code{"CDC:ErrGCTTLExceeded", "the changefeed has held the upstream's garbage collection back for longer than gc-ttl",
 		"create the changefeed anew from a newer start-ts after copying the data anew; a longer gc-ttl gives more time", Terminal}
 	UpdateRefused = &Code{"CDC:ErrChangefeedUpdateRefused", "the changefeed is not in a state in which this can be done to it",
-		"read the named state: a changefeed is updated while it is stopped or failed, and resumed from stopped, failed or finished", Terminal}
+		"read the named state: a changefeed is updated while it is stopped, failed or finished, so pause one that runs first; it is resumed from these, and from pending to be tried at once", Terminal}
 	TargetTSInvalid = &Code{"CDC:ErrTargetTsBeforeStartTs", "the target-ts is not above the start-ts",
-		"give a target-ts above the start-ts, or none", Terminal}
+		"give a target-ts above the start-ts and the checkpoint, or none", Terminal}
 	CheckpointInvalid = &Code{"CDC:ErrCliInvalidCheckpointTs", "the checkpoint to resume from cannot be used",
 		"give now, or a timestamp of the upstream above its GC safepoint and not in the future", Terminal}
 	Aborted = &Code{"CDC:ErrCliAborted", "the operator did not confirm",

@@ -33,11 +33,13 @@ type Resumption struct {
 	Safepoint tso.TS // below what GC may collect; 0 is not known
 }
 
-// Resume lets a changefeed go on that stands. Its errors are over. A checkpoint
-// that an operator gives begins a new epoch (P3), and may lie on either side.
+// Resume lets a changefeed go on that stands, or that waits to be tried again: an
+// operator who has mended what was wrong need not wait as well. Its errors are
+// over. A checkpoint that an operator gives begins a new epoch (P3), and may lie on
+// either side.
 func (l *Life) Resume(now time.Time, r Resumption) error {
 	switch l.status.State {
-	case Failed, Stopped, Finished:
+	case Failed, Stopped, Finished, Pending:
 	default:
 		return l.refused("resumed")
 	}
@@ -49,7 +51,7 @@ func (l *Life) Resume(now time.Time, r Resumption) error {
 	case r.Overwrite > r.Present:
 		return cdcerr.CheckpointInvalid.New("overwrite-checkpoint-ts %d (%s) is in the future: the upstream's present is %d (%s)", r.Overwrite, r.Overwrite.Time(), r.Present, r.Present.Time())
 	case l.info.TargetTS != 0 && from >= l.info.TargetTS:
-		return cdcerr.TargetTSInvalid.New("changefeed %s: the checkpoint %d to go on from has reached the target-ts %d", l.info.ID(), from, l.info.TargetTS)
+		return cdcerr.TargetTSInvalid.New("changefeed %s: the checkpoint %d to go on from has reached the target-ts %d; update it with a later target-ts, or 0 for none, and resume it then", l.info.ID(), from, l.info.TargetTS)
 	case from.Prev() < r.Safepoint && r.Overwrite != 0:
 		return cdcerr.StartTSBeforeGC.New("overwrite-checkpoint-ts %d (%s), GC safepoint %d (%s)", from, from.Time(), r.Safepoint, r.Safepoint.Time())
 	case from.Prev() < r.Safepoint:
@@ -76,13 +78,28 @@ type Change struct {
 	Limits   Limits
 }
 
-// Update changes a changefeed that stands. The notes are for whoever asked. A sink
+// Update changes a changefeed that stands; one that is finished so that it can be
+// given a later target-ts and resumed. The notes are for whoever asked. A sink
 // URI that comes back masked is the old one.
 func (l *Life) Update(c Change) (notes []string, err error) {
-	if l.status.State != Stopped && l.status.State != Failed {
-		return nil, l.refused("updated")
+	next, notes, err := l.Updated(c)
+	if err != nil {
+		return nil, err
 	}
-	next := l.info
+	l.info = next
+	l.kept.info = false
+	return notes, nil
+}
+
+// Updated is what Update would make of the changefeed, which stays as it is.
+func (l *Life) Updated(c Change) (next Info, notes []string, err error) {
+	fail := func(err error) (Info, []string, error) { return Info{}, nil, err }
+	switch l.status.State {
+	case Stopped, Failed, Finished:
+	default:
+		return fail(l.refused("updated"))
+	}
+	next = l.info
 	if c.TargetTS != nil {
 		next.TargetTS = *c.TargetTS
 	}
@@ -93,17 +110,15 @@ func (l *Life) Update(c Change) (notes []string, err error) {
 		next.Config = *c.Config
 	}
 	if next.TargetTS != 0 && next.TargetTS <= max(next.StartTS, l.status.CheckpointTS) {
-		return nil, cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d, checkpoint-ts %d", next.TargetTS, next.StartTS, l.status.CheckpointTS)
+		return fail(cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d, checkpoint-ts %d", next.TargetTS, next.StartTS, l.status.CheckpointTS))
 	}
 	if err := next.Config.Validate(c.Limits); err != nil {
-		return nil, err
+		return fail(err)
 	}
 	if notes, err = next.Config.Check(next.SinkURI); err != nil {
-		return nil, err
+		return fail(err)
 	}
-	l.info = next
-	l.kept.info = false
-	return notes, nil
+	return next, notes, nil
 }
 
 // Fail ends the changefeed until an operator acts, for a reason that no run has

@@ -65,7 +65,7 @@ var topKeys = []Key{
 	{Path: "enable-sync-point", Meaning: "note moments at which downstream equals upstream", Effect: Works, sinks: kindMySQL},
 	{Path: "sync-point-interval", Meaning: "time between sync points", Effect: Works, sinks: kindMySQL, bound: lasting(30 * time.Second)},
 	{Path: "sync-point-retention", Meaning: "how long sync points are kept", Effect: Works, sinks: kindMySQL, bound: lasting(time.Hour)},
-	{Path: "bdr-mode", Meaning: "replicate both ways between two clusters", Effect: Lacking, Why: "no replication both ways"},
+	{Path: "bdr-mode", Meaning: "replicate both ways between two TiDB clusters: what a changefeed wrote is not sent back, and DDLs are the primary's", Effect: Works},
 	{Path: "enable-table-monitor", Meaning: "metrics for every table", Effect: Nothing, Why: "there are none for single tables"},
 	{Path: "changefeed-error-stuck-duration", Meaning: "how long a changefeed that makes no progress is tried again before it fails", Effect: Works, bound: lasting(30 * time.Minute)},
 	{Path: "sql-mode", Meaning: "SQL mode for DDLs", Effect: Nothing, Why: "each DDL is read in the mode of the session that ran it"},

@@ -34,6 +34,8 @@ type Fate struct {
 	Key []string `json:"key,omitempty"`
 	// EventFilters are those that are about it, by their place in the configuration.
 	EventFilters []int `json:"event_filters,omitempty"`
+	// Err is why an expression does not fit it.
+	Err error `json:"-"`
 }
 
 // Plan is what a configuration means for the tables that there are.
@@ -110,7 +112,7 @@ func judge(c *Config, rules *filter.Filter, t *event.Table) Fate {
 		return f
 	}
 	if _, err := rules.Rows(t); err != nil {
-		f.Verdict, f.Why = Invalid, err.Error()
+		f.Verdict, f.Why, f.Err = Invalid, err.Error(), err
 		return f
 	}
 	for _, i := range t.Key {

@@ -4,19 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/meta"
-	"github.com/sluice-cdc/sluice/sink/downstream"
 )
 
 // wanted is a changefeed that somebody wants, checked as far as can be.
 type wanted struct {
 	info   changefeed.Info
 	status changefeed.Status
-	notes  []string // keys that do nothing, and why
+	notes  []string // keys that do nothing, and what is to be looked at downstream
 	plan   *changefeed.Plan
 	begun  []string // statements on its tables that were under way at the start-ts
 }
@@ -72,34 +70,6 @@ func (r *reign) want(ctx context.Context, c api.Creation) (w *wanted, release fu
 // changefeed.
 const creatingTTL = time.Hour
 
-// look reads the schema at the start-ts, finds out what would be replicated, and
-// whether the downstream can be written to.
-func (r *reign) look(ctx context.Context, w *wanted, service string) error {
-	cfg := w.info.Config
-	found, err := r.cfg.Capture.Load(ctx, agent.Config{
-		Name: w.info.ID().String(), StartTS: w.info.StartTS, Filter: cfg.FilterConfig(r.cfg.Zone),
-		ForceReplicate: cfg.ForceReplicate, GCService: service, GCTTL: creatingTTL, Log: r.cfg.Log,
-	})
-	if cdcerr.SnapshotLostByGC.Is(err) {
-		return cdcerr.StartTSBeforeGC.Wrap(err, "start-ts %d (%s)", w.info.StartTS, w.info.StartTS.Time())
-	}
-	if err != nil {
-		return err
-	}
-	if w.plan, err = changefeed.NewPlan(&cfg, r.cfg.Zone, found.Feed.Tables(w.info.StartTS.Prev())); err != nil {
-		return err
-	}
-	for _, job := range found.Feed.Begun() {
-		if found.Filter.Table(job.SchemaName, job.TableName) {
-			w.begun = append(w.begun, job.Query)
-		}
-	}
-	if bad := w.plan.Of(changefeed.Invalid); len(bad) > 0 {
-		return cdcerr.FilterExpression.New("%s.%s: %s", bad[0].Schema, bad[0].Table, bad[0].Why)
-	}
-	return r.reach(ctx, &w.info)
-}
-
 // keyed refuses tables that cannot be replicated, unless they may be left out. Who
 // only asks is told of them instead.
 func (w *wanted) keyed() error {
@@ -107,19 +77,6 @@ func (w *wanted) keyed() error {
 		return cdcerr.TableIneligible.New("%s; ignore-ineligible-table = true leaves them out", names(keyless))
 	}
 	return nil
-}
-
-// reach opens the downstream and lets it go again.
-func (r *reign) reach(ctx context.Context, info *changefeed.Info) error {
-	uri, _, err := info.Config.Handed(info.SinkURI)
-	if err != nil {
-		return err
-	}
-	s, err := downstream.Open(ctx, uri.Reveal(), r.downstream(info, 0))
-	if err != nil {
-		return err
-	}
-	return s.Close()
 }
 
 // tables are those at the start-ts, by whether they would be replicated.
@@ -203,10 +160,10 @@ func (c *Coordinator) Create(ctx context.Context, creation api.Creation) (api.Fe
 	if f == nil {
 		return api.Feed{}, cdcerr.OwnerNotFound.New("capture %s is the owner no more: the changefeed stands, and the next one runs it", r.cfg.Self.ID)
 	}
-	for _, n := range w.notes {
-		f.log.Warn("part of the configuration does nothing", "note", n)
-	}
-	return f.describe(true), r.holdNow(ctx)
+	out := f.describe(true)
+	out.Notes = w.notes
+	f.remark(w.notes)
+	return out, r.holdNow(ctx)
 }
 
 // unknown refuses a name that a changefeed has, also one whose removal is not done.

@@ -121,17 +121,20 @@ func (c *Coordinator) Metadata(ctx context.Context) ([]api.Pair, error) {
 	return out, nil
 }
 
+// read looks at a life.
+func (f *feed) read(look func(l *changefeed.Life) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life == nil {
+		return f.broken
+	}
+	return look(f.life)
+}
+
 // command has an operator's order carried out on a life, and persisted. That it
 // cannot be persisted now is an error, and it will be as soon as it can.
 func (f *feed) command(ctx context.Context, order func(l *changefeed.Life) error) error {
-	f.mu.Lock()
-	if f.life == nil {
-		f.mu.Unlock()
-		return f.broken
-	}
-	err := order(f.life)
-	f.mu.Unlock()
-	if err != nil {
+	if err := f.read(order); err != nil {
 		return err
 	}
 	defer f.look()
@@ -228,32 +231,57 @@ func (c *Coordinator) Update(ctx context.Context, id api.FeedID, ch api.Change) 
 	if err != nil {
 		return api.Feed{}, err
 	}
-	err = f.command(ctx, func(l *changefeed.Life) error {
-		change := changefeed.Change{TargetTS: ch.TargetTS, Limits: c.cfg.Limits}
-		if ch.SinkURI != nil {
-			uri := changefeed.URI(*ch.SinkURI)
-			change.SinkURI = &uri
-		}
-		if len(ch.Config) > 0 {
-			cfg, err := changefeed.ParseJSON(ch.Config, l.Info().Config)
-			if err != nil {
-				return err
-			}
-			change.Config = &cfg
-		}
-		if err := fits(l, change); err != nil {
+	// What takes its time is looked at first, and beside the life.
+	var was, next changefeed.Info
+	var change changefeed.Change
+	var checkpoint tso.TS
+	err = f.read(func(l *changefeed.Life) (err error) {
+		if change, err = c.changeOf(l, ch); err != nil {
 			return err
 		}
-		notes, err := l.Update(change)
-		for _, n := range notes {
-			f.log.Warn("part of the configuration does nothing", "note", n)
-		}
+		was, checkpoint = l.Info(), l.Status().CheckpointTS
+		next, _, err = l.Updated(change)
 		return err
 	})
 	if err != nil {
 		return api.Feed{}, err
 	}
-	return f.describe(true), nil
+	if err := f.reign.recheck(ctx, &was, &next, checkpoint, change); err != nil {
+		return api.Feed{}, err
+	}
+	var notes []string
+	err = f.command(ctx, func(l *changefeed.Life) error {
+		change, err := c.changeOf(l, ch)
+		if err != nil {
+			return err
+		}
+		notes, err = l.Update(change)
+		return err
+	})
+	if err != nil {
+		return api.Feed{}, err
+	}
+	f.remark(notes)
+	out := f.describe(true)
+	out.Notes = notes
+	return out, nil
+}
+
+// changeOf is a change as the life takes it, if etcd can keep what comes of it.
+func (c *Coordinator) changeOf(l *changefeed.Life, ch api.Change) (changefeed.Change, error) {
+	change := changefeed.Change{TargetTS: ch.TargetTS, Limits: c.cfg.Limits}
+	if ch.SinkURI != nil {
+		uri := changefeed.URI(*ch.SinkURI)
+		change.SinkURI = &uri
+	}
+	if len(ch.Config) > 0 {
+		cfg, err := changefeed.ParseJSON(ch.Config, l.Info().Config)
+		if err != nil {
+			return change, err
+		}
+		change.Config = &cfg
+	}
+	return change, fits(l, change)
 }
 
 // fits tells whether etcd can keep what the changefeed would be: what it cannot keep

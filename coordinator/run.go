@@ -132,7 +132,7 @@ func (f *feed) warn(number uint64, checkpoint, resolved tso.TS, err error) {
 // downstream is what a changefeed's downstream is told of it in an epoch.
 func (r *reign) downstream(info *changefeed.Info, epoch uint64) downstream.Config {
 	return downstream.Config{
-		Cluster: r.cfg.ClusterID, Changefeed: info.ID().String(), SyncPointRetention: time.Duration(info.Config.SyncPointRetention),
+		Cluster: r.cfg.ClusterID, Changefeed: info.ID().String(), SyncPointRetention: time.Duration(info.Config.SyncPointRetention), BDR: info.Config.BDRMode,
 		Upstream: info.UpstreamID, Life: fmt.Sprintf("%s/%d", info.CreateTime.UTC().Format(time.RFC3339Nano), epoch), Log: r.cfg.Log,
 	}
 }

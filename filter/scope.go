@@ -17,7 +17,13 @@ const noBackslashEscapes = 1 << 20
 type Scope struct {
 	Rules          *Filter
 	ForceReplicate bool
+	// PrimaryOnly leaves out DDLs that are not of the primary of clusters that
+	// replicate both ways: those come from there to everybody, and would come back.
+	PrimaryOnly bool
 }
+
+// bdrPrimary is the role of a cluster whose DDLs the others get, in TiDB's words.
+const bdrPrimary = "primary"
 
 // Verdict tells whether and why not.
 type Verdict uint8
@@ -45,7 +51,7 @@ type Decision struct {
 	// Send is the wanted part of the DDL, nil where nothing of it is wanted.
 	Send *event.DDL
 	// Ignored says which parts of the DDL the operator has it left out by an event
-	// filter or its start-ts, although the rules take them: rows go on as if it had
+	// filter, its start-ts or the role of its cluster, although the rules take them: rows go on as if it had
 	// been sent.
 	Ignored []string
 	// Keyless are tables that the rules take and that are skipped from here on.
@@ -128,6 +134,9 @@ func (s Scope) ignore(d *event.DDL, nets []net, kept []bool, out *Decision) bool
 	switch {
 	case db == nil && !slices.Contains(kept, true) || db != nil && !s.Rules.Schema(db.Name):
 		return false // nothing is sent anyway
+	case s.PrimaryOnly && (d.BDRRole != bdrPrimary || d.WriteSource != 0):
+		out.Ignored = append(out.Ignored, fmt.Sprintf("%s: bdr-mode sends DDLs that the primary of both clusters ran itself; this is of role %q and write source %d", d.Action, d.BDRRole, d.WriteSource))
+		return true
 	case s.Rules.IgnoresTxn(d.StartTS):
 		out.Ignored = append(out.Ignored, fmt.Sprintf("%s: filter.ignore-txn-start-ts has %d", d.Action, d.StartTS))
 		return true

@@ -119,6 +119,34 @@ func TestForceReplicateTakesKeylessTables(t *testing.T) {
 	}
 }
 
+// Of two clusters that replicate both ways the primary alone sends its DDLs, and not
+// those that came to it. Rows of what such a DDL brings are wanted all the same.
+func TestPrimaryOnly(t *testing.T) {
+	s := scope(t, "in.*")
+	s.PrimaryOnly = true
+	for _, c := range []struct {
+		role   string
+		source uint64
+		sent   string
+		said   int
+	}{
+		{"primary", 0, "->in.a", 0},
+		{"primary", 1, "nothing", 1},
+		{"secondary", 0, "nothing", 1},
+		{"", 0, "nothing", 1},
+	} {
+		d := &event.DDL{JobID: 7, Action: 3, SwitchTS: 100, BDRRole: c.role, WriteSource: c.source, Tables: []event.TableChange{change(nil, table(1, "in.a"))}}
+		got, err := s.DDL(d)
+		if err != nil || names(got.Send) != c.sent || len(got.Ignored) != c.said || !slices.Equal(got.Added, []int64{1}) {
+			t.Errorf("%q, source %d: %s, %v, %v, %v", c.role, c.source, names(got.Send), got.Ignored, got.Added, err)
+		}
+		d.Tables = []event.TableChange{change(nil, table(1, "out.a"))}
+		if got, err = s.DDL(d); err != nil || got.Send != nil || len(got.Ignored) != 0 {
+			t.Errorf("out of the rules, %q: %s, %v, %v", c.role, names(got.Send), got.Ignored, err)
+		}
+	}
+}
+
 func TestDDLErrorsNameBothSides(t *testing.T) {
 	in, out := table(1, "in.a"), table(1, "out.a")
 	for _, c := range []struct {

@@ -63,7 +63,8 @@ type Config struct {
 	Filter   *filter.Filter
 	// ForceReplicate takes tables without a key too.
 	ForceReplicate bool
-	// FilterLoop leaves out rows that another changefeed wrote upstream.
+	// FilterLoop leaves out what another changefeed wrote upstream: its rows, and
+	// DDLs that are not of the primary of the clusters that replicate both ways.
 	FilterLoop bool
 
 	// SyncPoints is how often the downstream notes a moment at which it equals the

@@ -66,7 +66,7 @@ func newReader(p *Pipeline, queue chan<- item) *reader {
 	last := max(p.cfg.StartTS, p.cfg.Checkpoint)
 	return &reader{
 		Pipeline: p, queue: queue,
-		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate},
+		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate, PrimaryOnly: p.cfg.FilterLoop},
 		last:    last,
 		upto:    last,
 		skipped: map[int64]bool{},

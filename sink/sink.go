@@ -43,6 +43,12 @@ func (l Leave) Check() error {
 	return nil
 }
 
+// A Surveyor is a sink that can tell, before the first row, what will stand in the
+// way of a changefeed of these tables: an error for what must, notes for what may.
+type Surveyor interface {
+	Survey(ctx context.Context, tables []*event.Table) (notes []string, err error)
+}
+
 // Sink writes one changefeed's changes to one downstream. Calls come one at a
 // time, from one goroutine.
 type Sink interface {

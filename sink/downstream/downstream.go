@@ -36,6 +36,9 @@ type Config struct {
 	// one nothing is noted of DDLs, and one may run twice after a crash.
 	Upstream uint64
 	Life     string
+	// BDR has everything that is written marked as a changefeed's: the downstream is
+	// replicated back.
+	BDR bool
 	// Log gets what an operator may want to know; nil keeps it quiet.
 	Log *slog.Logger
 }
@@ -58,6 +61,7 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 			return nil, err
 		}
 		c.Warn = cfg.Warn
+		c.BDR = cfg.BDR
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)
 	}
 	return nil, cdcerr.SinkURIInvalid.New("scheme %q: want %s", scheme, known)

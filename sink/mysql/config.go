@@ -65,6 +65,11 @@ type Config struct {
 	// longer makes a statement of its own.
 	MaxStatementBytes int
 
+	// BDR has everything that is written marked as a changefeed's, or nothing
+	// written: the downstream is replicated back, and what is not marked would come
+	// round for ever. Only TiDB can.
+	BDR bool
+
 	// TxnMode is TiDB's tidb_txn_mode. NoVector makes LONGTEXT of VECTOR on TiDB too,
 	// for a version that has no such type.
 	TxnMode  string

@@ -37,7 +37,8 @@ func (p *patience) again(ctx context.Context, err error) bool {
 	if p.began.IsZero() {
 		p.began, p.pause = time.Now(), pauseMin
 	}
-	switch faultOf(err) {
+	kind := faultOf(err)
+	switch kind {
 	case gone:
 		left := p.budget - time.Since(p.began)
 		if left <= 0 {

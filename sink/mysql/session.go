@@ -48,7 +48,7 @@ type setting struct {
 	optional bool
 }
 
-func settings(d Dialect, strict bool, txnMode string) []setting {
+func settings(d Dialect, strict bool, c *Config) []setting {
 	set := []setting{
 		{sql: "SET NAMES utf8mb4 COLLATE utf8mb4_bin"},
 		{sql: "SET SESSION sql_mode = '" + modeOn(d, strict) + "'"},
@@ -63,14 +63,14 @@ func settings(d Dialect, strict bool, txnMode string) []setting {
 	switch d.Kind {
 	case TiDB:
 		for _, s := range []string{
-			"tidb_txn_mode = '" + txnMode + "'",
+			"tidb_txn_mode = '" + c.TxnMode + "'",
 			"allow_auto_random_explicit_insert = 1",
 			"tidb_placement_mode = 'ignore'",
 			"tidb_enable_external_ts_read = OFF",
-			"tidb_cdc_write_source = 1",
 		} {
 			set = append(set, setting{sql: "SET SESSION " + s, optional: true})
 		}
+		set = append(set, setting{sql: "SET SESSION tidb_cdc_write_source = 1", optional: !c.BDR})
 	case MariaDB:
 		set = append(set,
 			// JSON is text with CHECK (JSON_VALID): documents deeper than 32 levels are not valid to it.
@@ -222,7 +222,7 @@ func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
 	}
 	s.dialect = Detect(version, comment)
 	s.dialect.NoVector = s.cfg.NoVector
-	for _, set := range settings(s.dialect, s.strict, s.cfg.TxnMode) {
+	for _, set := range settings(s.dialect, s.strict, &s.cfg) {
 		if _, err := conn.ExecContext(ctx, set.sql); err != nil && !(set.optional && isServerError(err)) {
 			return fmt.Errorf("%s: %w", set.sql, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
@@ -53,6 +54,10 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
+	}
+	if d := s.Dialect(); cfg.BDR && d.Kind != TiDB {
+		_ = s.Close()
+		return nil, cdcerr.ConfigInvalid.New("bdr-mode = true: %s is %s %s, which cannot mark what is written to it, so that it would come back; only TiDB can", cfg.String(), d.Kind, d.Text)
 	}
 	workers := cfg.workersOn(s.Dialect())
 	// One each, and a second only while a lost one is being given back.

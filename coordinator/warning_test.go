@@ -1,0 +1,76 @@
+package coordinator_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/cdcerr"
+)
+
+// A downstream that is away shows at once, while the sink still tries by itself; and
+// nobody has to do anything when it is back.
+func TestTroubleShowsAtOnce(t *testing.T) {
+	s := newSite(t)
+	n, ctx := s.node(), t.Context()
+	_, err := n.Create(ctx, s.creation())
+	must(t, err)
+	must(t, s.bank.Prepare(ctx))
+	must(t, s.bank.Run(ctx, 100*time.Millisecond))
+	s.caught(n)
+	must(t, s.down.Kill())
+	must(t, s.bank.Run(ctx, 100*time.Millisecond))
+	s.until("it warns", func() bool { return s.get(n).State == "warning" })
+	if f := s.get(n); f.Error != nil || f.Warning == nil || f.Warning.Code == "" || f.Warning.Message == "" || f.Warning.Addr == "" {
+		t.Errorf("%+v, %+v", f.Error, f.Warning)
+	}
+	must(t, s.down.Restart())
+	s.caught(n)
+	s.until("it is normal", func() bool { return s.get(n).State == "normal" })
+	if f := s.get(n); f.Warning != nil || f.Error != nil {
+		t.Errorf("%+v, %+v", f.Error, f.Warning)
+	}
+}
+
+// One that waits to be tried again says why, and is tried at once when an operator
+// says so.
+func TestResumeOfPending(t *testing.T) {
+	s := newSite(t)
+	n, ctx := s.node(), t.Context()
+	_, err := n.Create(ctx, s.creation())
+	must(t, err)
+	s.caught(n)
+	must(t, n.Pause(ctx, feed))
+	must(t, s.down.Kill())
+	must(t, n.Resume(ctx, feed, 0))
+	s.until("it waits", func() bool { return s.get(n).State == "pending" })
+	if f := s.get(n); f.Error == nil || f.Error.Code != cdcerr.MySQLConnection.ID {
+		t.Errorf("%+v", f.Error)
+	}
+	must(t, s.down.Restart())
+	must(t, n.Resume(ctx, feed, 0))
+	if f := s.get(n); f.State != "normal" || f.Error != nil {
+		t.Errorf("%s, %+v", f.State, f.Error)
+	}
+	s.caught(n)
+}
+
+// Both ways is for a downstream that can mark what comes from here.
+func TestBothWaysIsRefused(t *testing.T) {
+	s := newSite(t)
+	n, ctx := s.node(), t.Context()
+	c := s.creation()
+	c.Config = json.RawMessage(`{"bdr_mode":true}`)
+	if _, err := n.Create(ctx, c); !cdcerr.ConfigInvalid.Is(err) {
+		t.Errorf("MariaDB: %v", err)
+	}
+	c.SinkURI = "blackhole://"
+	_, err := n.Create(ctx, c)
+	must(t, err)
+	must(t, n.Pause(ctx, feed))
+	uri := s.down.URI()
+	if _, err := n.Update(ctx, feed, api.Change{SinkURI: &uri}); !cdcerr.ConfigInvalid.Is(err) {
+		t.Errorf("MariaDB, of one that is there: %v", err)
+	}
+}
