@@ -57,14 +57,14 @@ chaos: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all k
 		-summary $(CURDIR)/docs/results/chaos.md $(ARGS)
 
 # How often `make chaos-server` kills the server of a run; it runs one seed, SEED,
-# unless RUNS is given.
+# unless RUNS is given. ARGS='-servers 2 -script pauses' stops two of them in turn.
 KILLS ?= 100
 
 .PHONY: chaos-server
 chaos-server: mariadb ## the real server killed KILLS times with -9 under load and DDL, judged by the binary log; docs/results/chaos-server.md
 	mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/sluice ./cmd/sluice
-	$(GO) test ./chaos/servers -run TestServers -v -timeout 6h -args -sluice $(CACHE)/sluice -kills $(KILLS) -seed $(SEED) \
+	$(GO) test ./chaos/servers -run TestServers -v -timeout 6h -args -sluice $(CACHE)/sluice -events $(KILLS) -seed $(SEED) \
 		-runs $(if $(filter command line environment,$(origin RUNS)),$(RUNS),1) -summary $(CURDIR)/docs/results/chaos-server.md $(ARGS)
 
 .PHONY: race

@@ -13,6 +13,9 @@ const (
 	KilledName  = "kill -9"
 	EndedName   = "SIGTERM"
 	SeveredName = "connections killed"
+
+	StoppedName   = "SIGSTOP"
+	ContinuedName = "SIGCONT"
 )
 
 // Signal sends a server a signal.
@@ -46,6 +49,26 @@ func (s *Site) sever(ctx context.Context, most int) error {
 		_, _ = s.db.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
 	}
 	return rows.Err()
+}
+
+// Scripts are those that a Plan may name, each drawn from a seed: so many events of
+// its main kind, on so many servers.
+func Scripts() map[string]func(seed uint64, events, servers int) []Step {
+	return map[string]func(seed uint64, events, servers int) []Step{"kills": Kills, "pauses": Pauses}
+}
+
+// Pauses draws a script: servers stand still for a while, often for longer than
+// their lease lives, and go on as if nothing had been.
+func Pauses(seed uint64, events, servers int) []Step {
+	rng := rand.New(rand.NewPCG(seed, 8))
+	var out []Step
+	for range events {
+		node := rng.IntN(servers)
+		out = append(out,
+			Step{Event: Signal(StoppedName, node, syscall.SIGSTOP), After: time.Duration(rng.Int64N(int64(2 * time.Second)))},
+			Step{Event: Signal(ContinuedName, node, syscall.SIGCONT), After: time.Second + time.Duration(rng.Int64N(int64(14*time.Second))), Early: true})
+	}
+	return out
 }
 
 // Kills draws a script: so many kills with -9 of one of the servers, at moments of

@@ -17,6 +17,16 @@ func (o Outcome) Line() string {
 		o.At.Round(time.Millisecond), o.Name, o.LagMax.Round(time.Millisecond), small, took)
 }
 
+// names are those of the events that came, in the order in which they first did.
+func (r *Result) names() (out []string) {
+	for _, o := range r.Outcomes {
+		if !slices.Contains(out, o.Name) {
+			out = append(out, o.Name)
+		}
+	}
+	return out
+}
+
 // count is how often an event came.
 func (r *Result) count(name string) (n int) {
 	for _, o := range r.Outcomes {
@@ -29,7 +39,7 @@ func (r *Result) count(name string) (n int) {
 
 // Write prints results in Markdown.
 func Write(w io.Writer, all []*Result) {
-	fmt.Fprint(w, "# A server that is killed\n\nWhat the last `make chaos-server` came to: `sluice server` in a process of its own, killed with -9 at drawn moments\n"+
+	fmt.Fprint(w, "# A server that is killed\n\nWhat the last `make chaos-server` came to: `sluice server` in a process of its own, killed at drawn moments\n"+
 		"between a fake upstream under load and a MariaDB, whose binary log is held against what the upstream did.\n\n")
 	for _, r := range all {
 		r.write(w)
@@ -51,9 +61,6 @@ func (r *Result) write(w io.Writer) {
 		value any
 	}{
 		{"servers", r.Servers},
-		{"killed with -9", r.count(KilledName)},
-		{"ended with SIGTERM", r.count(EndedName)},
-		{"times that connections were killed in MariaDB", r.count(SeveredName)},
 		{"processes of servers", r.Lives},
 		{"of these ended by themselves", len(r.Fell)},
 		{"etcd", where},
@@ -71,7 +78,7 @@ func (r *Result) write(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\nThe heartbeat's age from outside, and how long it took until it was at most %v again; one that the next event\n"+
 		"came before is not counted there:\n\n| event | times | counted | back after, median | back after, most | lag, most |\n|---|---|---|---|---|---|\n", small)
-	for _, name := range []string{KilledName, EndedName, SeveredName} {
+	for _, name := range r.names() {
 		var took []time.Duration
 		var lag time.Duration
 		for _, o := range r.Outcomes {
@@ -83,6 +90,7 @@ func (r *Result) write(w io.Writer) {
 			}
 		}
 		if len(took) == 0 {
+			fmt.Fprintf(w, "| %s | %d | 0 | | | %v |\n", name, r.count(name), lag.Round(time.Millisecond))
 			continue
 		}
 		slices.Sort(took)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/chaos/origin"
 )
 
@@ -15,8 +18,9 @@ import (
 type Plan struct {
 	Seed    uint64
 	Servers int
-	Apart   bool // metadata is in an etcd of its own
-	Kills   int
+	Apart   bool   // metadata is in an etcd of its own
+	Script  string // one of Scripts
+	Events  int    // of the script's main kind
 }
 
 // Result is what a run came to.
@@ -51,6 +55,10 @@ func Run(ctx context.Context, cfg Config, p Plan, told func(Outcome)) *Result {
 }
 
 func (r *Result) run(ctx context.Context, cfg Config, told func(Outcome)) (err error) {
+	script := Scripts()[r.Script]
+	if script == nil {
+		return cdcerr.InvalidArgument.New("Script: %q, want one of %v", r.Script, slices.Sorted(maps.Keys(Scripts())))
+	}
 	s, err := Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -65,7 +73,7 @@ func (r *Result) run(ctx context.Context, cfg Config, told func(Outcome)) (err e
 	if err := s.Upstream.Begin(); err != nil {
 		return err
 	}
-	if r.Outcomes, err = s.Play(ctx, Kills(r.Seed, r.Kills, r.Servers), told); err != nil {
+	if r.Outcomes, err = s.Play(ctx, script(r.Seed, r.Events, r.Servers), told); err != nil {
 		return err
 	}
 	if r.Load, err = s.Upstream.End(); err != nil {

@@ -21,7 +21,8 @@ import (
 var (
 	runs    = flag.Int("runs", 0, "how many seeds to run, in a row; 0: one, in short form")
 	seed    = flag.Uint64("seed", 1, "the first of them")
-	kills   = flag.Int("kills", 100, "how often the server of a run is killed with -9")
+	script  = flag.String("script", "kills", "what befalls the servers: kills or pauses")
+	events  = flag.Int("events", 100, "how many events of the script's main kind")
 	nodes   = flag.Int("servers", 1, "how many servers; with more than one, etcd is in a process of its own")
 	sluice  = flag.String("sluice", "", "the command of Sluice; it is built, where it is not given")
 	summary = flag.String("summary", "", "a file to write the results to, in Markdown")
@@ -81,18 +82,18 @@ func config(t *testing.T) servers.Config {
 }
 
 // Whenever a server is killed, nothing is lost, no DDL runs twice, and every sync
-// point is what it says. With -runs and -kills as often as wanted, without a few times.
+// point is what it says. With -runs and -events as often as wanted, without a few times.
 func TestServers(t *testing.T) {
 	var plans []servers.Plan
 	for n := range uint64(*runs) {
-		plans = append(plans, servers.Plan{Seed: *seed + n, Servers: *nodes, Apart: *nodes > 1 || (*seed+n)%2 == 0, Kills: *kills})
+		plans = append(plans, servers.Plan{Seed: *seed + n, Servers: *nodes, Apart: *nodes > 1 || (*seed+n)%2 == 0, Script: *script, Events: *events})
 	}
 	if *runs == 0 {
 		short := 2
 		if testing.Short() {
 			short = 1
 		}
-		plans = append(plans, servers.Plan{Seed: *seed, Servers: 1, Kills: short})
+		plans = append(plans, servers.Plan{Seed: *seed, Servers: 1, Script: "kills", Events: short})
 	}
 	cfg := config(t)
 	var all []*servers.Result
@@ -100,7 +101,7 @@ func TestServers(t *testing.T) {
 		r := servers.Run(t.Context(), cfg, p, func(o servers.Outcome) { fmt.Println(o.Line()) })
 		all = append(all, r)
 		if !r.OK() {
-			t.Errorf("make chaos-server RUNS=1 SEED=%d KILLS=%d: %v", p.Seed, p.Kills, r.Err)
+			t.Errorf("make chaos-server RUNS=1 SEED=%d KILLS=%d: %v %q", p.Seed, p.Events, r.Err, r.Wrong)
 		}
 	}
 	var b bytes.Buffer

@@ -114,3 +114,22 @@ func TestWhenTheLagIsBack(t *testing.T) {
 		}
 	}
 }
+
+// A script follows from its seed, and has as many events of its main kind as wanted.
+func TestScripts(t *testing.T) {
+	for name, main := range map[string]string{"kills": KilledName, "pauses": StoppedName} {
+		once, again := Scripts()[name](3, 20, 2), Scripts()[name](3, 20, 2)
+		n := 0
+		for i, step := range once {
+			if step.Name == main {
+				n++
+			}
+			if step.Name != again[i].Name || step.After != again[i].After || step.Early != again[i].Early || step.Do == nil {
+				t.Errorf("%s: step %d is %v at first, and then %v", name, i, step, again[i])
+			}
+		}
+		if n != 20 || once[0].Early {
+			t.Errorf("%s: %d times %s; the first is early: %v", name, n, main, once[0].Early)
+		}
+	}
+}
