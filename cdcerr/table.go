@@ -192,6 +192,24 @@ var (
 	ObjectNotFound = &Code{"CDC:ErrObjectNotFound", "there is no object of this name",
 		"check who removed the named object", Retry}
 
+	// The redo log.
+	RedoConfigInvalid = &Code{"CDC:ErrRedoConfigInvalid", "the configuration of the redo log cannot be used",
+		"correct the named key of [consistent]", Terminal}
+	RedoCorrupted = &Code{"CDC:ErrRedoLogCorrupted", "a file of the redo log is not what was written",
+		"bring the named file back from a copy of the storage; sluice redo verify says up to which timestamp recovery is possible without", Terminal}
+	RedoTorn = &Code{"CDC:ErrRedoLogTorn", "a file of the redo log ends too soon",
+		"bring the named file back from a copy of the storage; sluice redo verify says up to which timestamp recovery is possible without", Terminal}
+	RedoGap = &Code{"CDC:ErrRedoLogIncomplete", "files of the redo log are missing",
+		"bring the named files back from a copy of the storage; sluice redo verify says up to which timestamp recovery is possible without", Terminal}
+	RedoVersion = &Code{"CDC:ErrRedoVersionUnsupported", "the redo log was written by a newer release, in a format that this one does not know",
+		"use the release that wrote it, or a newer one", Terminal}
+	RedoForeign = &Code{"CDC:ErrRedoForeignDirectory", "the place belongs to the redo logs of another cluster, or to something else",
+		"give consistent.storage a place of its own for each cluster", Terminal}
+	RedoMetaNotFound = &Code{"CDC:ErrRedoMetaFileNotFound", "there is no meta of a redo log, so that nothing is known of what its files are good for",
+		"check the storage URI and the changefeed's name", Terminal}
+	RedoStopped = &Code{"CDC:ErrRedoWriterStopped", "the redo log's writer has ended and takes nothing more",
+		"none: the changefeed begins anew from its checkpoint", Retry}
+
 	// Recordings (playground).
 	RecordingInvalid = &Code{"CDC:ErrRecordingInvalid", "a recording cannot be read",
 		"check the named file: a recording is NAME.jsonl.gz with NAME.meta.jsonl.gz beside it", Terminal}
@@ -215,6 +233,7 @@ func All() []*Code {
 		TxnTooLarge,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, ExecDDLFailed, DDLNotPortable,
 		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, ObjectExists, ObjectNotFound,
+		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,
 	}
 }

@@ -41,6 +41,7 @@ var rooms = []Room{
 	{"filter", Pure, "which tables, DDLs and rows are wanted", wordsAnd("collation", "filter/expr", "strict")},
 	{"filter/expr", Pure, "SQL expressions over one row, as an operator writes them", wordsAnd("collation")},
 	{"schemafeed", Shell, "the schema of one changefeed: its snapshot, its DDLs, its tables by timestamp", wordsAnd("mount", "schema", "upstream")},
+	{"redo/record", Pure, "the bytes of the redo log: names, files, meta", wordsAnd()},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
@@ -66,6 +67,7 @@ var rooms = []Room{
 
 	// For tests.
 	{"objstore/objstoretest", Kit, "what every bucket has to pass, the servers that tests write to, and a bucket that fails on command", []string{"cdcerr", "objstore"}},
+	{"redo/redotest", Kit, "recordings, as the redo log gets them", wordsAnd("internal/golden", "mount", "schema")},
 	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
 	{"chaos", Kit, "a capture in a process of its own, killed and restarted in a storm of faults, and what arrives held against what was",
 		wordsAnd("agent", "filter", "internal/mariadb", "meta", "playground", "sink", "sink/downstream", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
@@ -84,7 +86,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"codec", "redo", "redo/record", "sink/kafka",
+	"codec", "redo", "sink/kafka",
 	"sink/storage", "transport",
 	"web", "fault", "sim",
 }
@@ -95,7 +97,7 @@ var doors = []Door{
 	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake", "upstream/fake/live", "bench"}, "the messages of PD and TiKV, generated from their protocol files"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "follows PD's leader, batches timestamps, looks regions up"},
 	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench"}, "what PD and TiKV speak"},
-	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake"}, "reads and writes a stream's rows on the wire by hand, without a copy a row"},
+	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake", "redo/record"}, "the redo log's messages; reads and writes a stream's rows on the wire by hand, without a copy a row"},
 	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV, with their suffixes"},
 	{"go.uber.org/zap", []string{"upstream", "meta"}, "what PD's and etcd's clients log with: their lines end in slog"},
 	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
@@ -118,6 +120,8 @@ var doors = []Door{
 	{"github.com/Azure/azure-sdk-for-go/sdk/azidentity", []string{"objstore"}, "Azure's usual chain of credentials"},
 	{"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob", []string{"objstore", "objstore/objstoretest"}, "the client of Azure's blob storage"},
 	{"golang.org/x/oauth2", []string{"objstore"}, "Google's usual chain of credentials; its storage is spoken to without a library"},
+	{"github.com/klauspost/compress", []string{"redo/record"}, "zstd"},
+	{"github.com/pierrec/lz4/v4", []string{"redo/record"}, "lz4"},
 	{"github.com/pelletier/go-toml/v2", []string{"changefeed", "strict"}, "reads and writes TOML and knows where in the text a key stands"},
 	{"github.com/prometheus/client_golang", []string{"server"}, "the registry of metrics, and the form in which they are read"},
 	{"golang.org/x/text", []string{"collation"}, "GBK and GB18030"},

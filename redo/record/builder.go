@@ -1,0 +1,185 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// The kinds of entries in a block.
+const (
+	entryTable  = 1
+	entryTxn    = 2
+	entryChange = 3
+	entryDDL    = 4
+)
+
+// blockBytes is how large a block grows before another one begins: enough for a
+// compressor to find what repeats, little enough that many readers each hold one.
+const blockBytes = 512 << 10
+
+// Head is what a file says of itself.
+type Head struct {
+	Kind        Kind
+	Cluster     uint64 // of the upstream
+	Namespace   string
+	Changefeed  string
+	Incarnation string // of the changefeed: one for each time it was created or set anew
+	Writer      string
+	Run         uint64
+	Number      uint64
+	// LastMax is the largest commit-ts in the writer's file before this one, and
+	// BeforeMax that in all before: what tells a file that was removed, because
+	// nobody needs it, from one that is missing.
+	LastMax   tso.TS
+	BeforeMax tso.TS
+	Program   string // who wrote it
+}
+
+// Builder gathers what becomes one file. Everything that it is given must follow
+// what it was given before, in (commit-ts, start-ts, key); Follows tells.
+type Builder struct {
+	kind   Kind
+	blocks [][]byte // full ones
+	block  []byte
+	tables map[*event.Table]uint64
+	bytes  int
+
+	rows, ddls uint64
+	min, max   tso.TS
+	txn        event.Txn // the one at the end; its Rows are not kept
+	key        []byte    // of the change at the end
+}
+
+// NewBuilder is an empty one.
+func NewBuilder(kind Kind) *Builder {
+	return &Builder{kind: kind, tables: map[*event.Table]uint64{}}
+}
+
+// Bytes is how much it holds, in plain.
+func (b *Builder) Bytes() int { return b.bytes + len(b.block) }
+
+// Empty tells whether there is anything in it.
+func (b *Builder) Empty() bool { return b.rows == 0 && b.ddls == 0 }
+
+// Max is the largest commit-ts in it.
+func (b *Builder) Max() tso.TS { return b.max }
+
+// Rows is how many changes are in it.
+func (b *Builder) Rows() uint64 { return b.rows }
+
+// Follows tells whether a change comes after all that is in it, or is the last.
+func (b *Builder) Follows(raw *event.RawKV) bool {
+	if b.rows == 0 {
+		return true
+	}
+	return cmp.Or(cmp.Compare(raw.CommitTS, b.txn.CommitTS), cmp.Compare(raw.StartTS, b.txn.StartTS), bytes.Compare(raw.Key, b.key)) >= 0
+}
+
+// Change adds one change with the table by which it is to be decoded.
+func (b *Builder) Change(raw *event.RawKV, t *event.Table) {
+	b.change(event.Txn{StartTS: raw.StartTS, CommitTS: raw.CommitTS}, raw, t)
+}
+
+// Txn adds the changes of a transaction, or of a piece of one.
+func (b *Builder) Txn(txn *event.Txn) error {
+	for _, row := range txn.Rows {
+		if row.Raw == nil || row.Table == nil {
+			return cdcerr.Bug("a row committed at %d without its raw change or its table", row.CommitTS)
+		}
+		b.change(*txn, row.Raw, row.Table)
+	}
+	return nil
+}
+
+func (b *Builder) change(txn event.Txn, raw *event.RawKV, t *event.Table) {
+	id, known := b.tables[t]
+	if !known {
+		id = uint64(len(b.tables))
+		b.tables[t] = id
+		b.block = append(b.block, entryTable)
+		b.block = binary.AppendUvarint(b.block, id)
+		b.block = protowire.AppendBytes(b.block, appendTable(nil, t))
+	}
+	if b.rows == 0 || txn.StartTS != b.txn.StartTS || txn.CommitTS != b.txn.CommitTS || txn.Piece != b.txn.Piece || txn.More != b.txn.More {
+		b.block = append(b.block, entryTxn)
+		b.block = binary.AppendUvarint(b.block, uint64(txn.StartTS))
+		b.block = binary.AppendUvarint(b.block, uint64(txn.CommitTS))
+		piece := uint64(txn.Piece) << 1
+		if txn.More {
+			piece |= 1
+		}
+		b.block = binary.AppendUvarint(b.block, piece)
+		b.txn = event.Txn{StartTS: txn.StartTS, CommitTS: txn.CommitTS, Piece: txn.Piece, More: txn.More}
+	}
+	b.block = append(b.block, entryChange, byte(raw.Op))
+	b.block = binary.AppendUvarint(b.block, id)
+	b.block = protowire.AppendBytes(b.block, raw.Key)
+	b.block = protowire.AppendBytes(b.block, raw.Value)
+	b.block = protowire.AppendBytes(b.block, raw.Old)
+	b.key = append(b.key[:0], raw.Key...)
+	b.span(raw.CommitTS)
+	b.rows++
+	b.cut()
+}
+
+// DDL adds a DDL.
+func (b *Builder) DDL(d *event.DDL) {
+	b.block = append(b.block, entryDDL)
+	b.block = protowire.AppendBytes(b.block, appendDDL(nil, d))
+	b.span(d.SwitchTS)
+	b.ddls++
+	b.cut()
+}
+
+func (b *Builder) span(ts tso.TS) {
+	if b.Empty() || ts < b.min {
+		b.min = ts
+	}
+	b.max = max(b.max, ts)
+}
+
+// cut ends a block that is full.
+func (b *Builder) cut() {
+	if len(b.block) >= blockBytes {
+		b.blocks = append(b.blocks, b.block)
+		b.bytes += len(b.block)
+		b.block = make([]byte, 0, blockBytes+blockBytes/8)
+	}
+}
+
+// Encode is the file, and its name. What of h the Builder knows itself is not
+// looked at.
+func (b *Builder) Encode(h Head, p *Packer) (Name, []byte, error) {
+	if b.Empty() {
+		return Name{}, nil, cdcerr.Bug("a file of a redo log with nothing in it")
+	}
+	h.Kind = b.kind
+	blocks := b.blocks
+	if len(b.block) > 0 {
+		blocks = append(blocks, b.block)
+	}
+	out := make([]byte, 0, 256+b.Bytes()/2)
+	out = append(append(out, magic...), Version)
+	plain := &Packer{codec: Plain}
+	out, err := plain.frame(out, frameHeadKind, appendHead(nil, &h))
+	if err != nil {
+		return Name{}, nil, err
+	}
+	for _, block := range blocks {
+		if out, err = p.frame(out, frameBlockKind, block); err != nil {
+			return Name{}, nil, err
+		}
+	}
+	end := End{Rows: b.rows, DDLs: b.ddls, Min: b.min, Max: b.max, Blocks: uint64(len(blocks))}
+	if out, err = plain.frame(out, frameEndKind, appendEnd(nil, &end)); err != nil {
+		return Name{}, nil, err
+	}
+	return Name{Kind: b.kind, Min: b.min, Max: b.max, Writer: h.Writer, Run: h.Run, Number: h.Number}, out, nil
+}
