@@ -25,6 +25,8 @@ type script struct {
 	// fill are tables whose rows no event carries: empty after the statements,
 	// to be filled from the upstream's snapshot.
 	fill []*event.Table
+	// twins make tables as the script's own CREATE TABLE statements do, elsewhere.
+	twins []twin
 	// notes say what is not as upstream wrote it.
 	notes []note
 }

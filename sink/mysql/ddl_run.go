@@ -249,9 +249,11 @@ func (r *ddlRun) settle(ctx context.Context, text string, err error) error {
 		r.log.Warn("foreign key to drop is not there", "job", r.ddl.JobID, "error", err)
 		return nil
 	}
-	var done bool
+	done := r.script.twin(text) != nil // it tells alone
 	lookErr := r.again(ctx, "looking at a DDL's result", func(ctx context.Context) (err error) {
-		done, err = r.inEffect(ctx, r.ddl)
+		if !done {
+			done, err = r.inEffect(ctx, r.ddl)
+		}
 		return err
 	})
 	if lookErr != nil {
@@ -260,6 +262,9 @@ func (r *ddlRun) settle(ctx context.Context, text string, err error) error {
 	if !done {
 		return r.failed(text, err)
 	}
+	if lookErr = r.sameAsWanted(ctx, text); lookErr != nil {
+		return r.failed(text, lookErr)
+	}
 	r.log.Info("DDL was in effect already", "job", r.ddl.JobID, "ts", uint64(r.ddl.SwitchTS), "statement", text, "error", err)
 	return nil
 }
@@ -267,6 +272,9 @@ func (r *ddlRun) settle(ctx context.Context, text string, err error) error {
 // failed gives an error of a statement its code.
 func (r *ddlRun) failed(text string, err error) error {
 	code := cdcerr.ExecDDLFailed
+	if cdcerr.MySQLTableDiffers.Is(err) {
+		return fmt.Errorf("job %d at %d: %w", r.ddl.JobID, r.ddl.SwitchTS, err)
+	}
 	switch faultOf(err) {
 	case gone:
 		r.session.lose()

@@ -75,7 +75,25 @@ func (r *rewriter) createTable(n *ast.CreateTableStmt) error {
 	if n.Partition, err = r.partitioning(n.Partition); err != nil {
 		return err
 	}
-	return r.emit(n)
+	if err := r.emit(n); err != nil {
+		return err
+	}
+	return r.emitTwin(n)
+}
+
+// emitTwin prints the statement for a table of another name, with which one that is
+// there already is compared. It refers to no other table: the names of foreign keys
+// are taken.
+func (r *rewriter) emitTwin(n *ast.CreateTableStmt) error {
+	of := r.after
+	n.Table = tableName(twinOf(of))
+	n.Constraints = slices.DeleteFunc(n.Constraints, func(c *ast.Constraint) bool { return c.Tp == ast.ConstraintForeignKey })
+	text, err := restore(n)
+	if err != nil {
+		return cdcerr.ExecDDLFailed.Wrap(err, "job %d: %s", r.ddl.JobID, r.ddl.Query)
+	}
+	r.script.twins = append(r.script.twins, twin{of: of, main: r.script.main, text: text})
+	return nil
 }
 
 // tableOptions keeps what describes the contents, and states charset and
