@@ -107,8 +107,14 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	for _, n := range notes {
 		f.log.Warn(n)
 	}
+	// Earlier runs have ended, or may not write any more: what comes from now on they
+	// have not written.
+	now, err := c.Capture.Client.TS(ctx)
+	if err != nil {
+		return err
+	}
 	down := f.reign.downstream(&info, s.Epoch)
-	down.Snapshot, down.Log = loaded.Snapshot(), f.log
+	down.Snapshot, down.Log, down.Replayed = loaded.Snapshot(), f.log, now
 	down.Warn = func(err error) {
 		p := loaded.Progress()
 		f.warn(s.Run, p.Checkpoint, max(p.Checkpoint, p.Resolved), err)

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/blackhole"
 	"github.com/sluice-cdc/sluice/sink/mysql"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // Config is what a downstream may need beside its URI.
@@ -28,6 +29,9 @@ type Config struct {
 	// sink's own.
 	Cluster, Changefeed string
 	SyncPointRetention  time.Duration
+	// Replayed is up to where transactions may have been written by an earlier run: the
+	// upstream's present when this one began. 0 is not known: all may have been.
+	Replayed tso.TS
 	// Warn is told, with a code, of what a sink rides out, by any of its goroutines:
 	// work goes on once that is over. May be nil.
 	Warn func(error)
@@ -60,8 +64,8 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Warn = cfg.Warn
 		c.BDR = cfg.BDR
+		c.Warn, c.Replayed = cfg.Warn, cfg.Replayed
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)
 	}
 	return nil, cdcerr.SinkURIInvalid.New("scheme %q: want %s", scheme, known)

@@ -31,7 +31,7 @@ func BenchmarkStatements(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		if err := w.plan(makePlan(merge(group), &texts, d)); err != nil {
+		if err := w.plan(makePlan(merge(group), &texts, d, false)); err != nil {
 			b.Fatal(err)
 		}
 		n += rowsPerTxn * txns

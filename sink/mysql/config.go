@@ -3,6 +3,7 @@ package mysql
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // Config says which database to write to, and how.
@@ -28,6 +30,8 @@ type Config struct {
 
 	// Cluster and Changefeed are what the control tables downstream call the writer.
 	Cluster, Changefeed string
+	// Notes name parameters of the URI that change nothing, and why.
+	Notes []string
 	// Warn is told, with a code, of what the sink rides out: a downstream that went
 	// away, a lock that is not given. What it is told of is over when Flush, DDL or
 	// SyncPoint return. Several goroutines may call it at once; nil: nobody asks.
@@ -69,6 +73,16 @@ type Config struct {
 	// written: the downstream is replicated back, and what is not marked would come
 	// round for ever. Only TiDB can.
 	BDR bool
+	// Safe writes rows so that a second delivery changes nothing, always. Without it
+	// a row is written as what happened to it, INSERT, UPDATE or DELETE, where it cannot
+	// have been written before: in a transaction above Replayed, at the first attempt.
+	Safe bool
+	// Replayed is up to where transactions may have been written by an earlier run; 0:
+	// all may have been.
+	Replayed tso.TS `json:"-"`
+	// MultiUpdateRows is how many rows an UPDATE may change at once, MultiUpdateBytes
+	// how many bytes these may have on average.
+	MultiUpdateRows, MultiUpdateBytes int
 
 	// TxnMode is TiDB's tidb_txn_mode. NoVector makes LONGTEXT of VECTOR on TiDB too,
 	// for a version that has no such type.
@@ -108,6 +122,9 @@ func Default() Config {
 		// end well within a second, so that the checkpoint moves.
 		MaxTxnRows:        256,
 		Batch:             true,
+		Safe:              true,
+		MultiUpdateRows:   40,
+		MultiUpdateBytes:  1024,
 		Multi:             true,
 		MaxPacketBytes:    2 << 20,
 		TxnMode:           "optimistic",
@@ -154,57 +171,61 @@ func Handles(scheme string) bool { return slices.Contains(schemes, scheme) }
 type param struct {
 	name string
 	set  func(c *Config, value string) error // the error says what is wanted
+	idle string                              // why it changes nothing
 }
+
+const notPrepared = "nothing is prepared: values are in the statements"
 
 // params are TiCDC's, with its defaults and bounds, and reconnect-timeout.
 var params = []param{
-	{"async-ddl-timeout", func(_ *Config, v string) error { return setDuration(new(time.Duration), v) }}, // every DDL is waited for
-	{"batch-dml-enable", func(c *Config, v string) error { return setBool(&c.Batch, v) }},
-	{"cache-prep-stmts", func(_ *Config, v string) error { return setBool(new(bool), v) }}, // nothing is prepared
+	{"async-ddl-timeout", func(_ *Config, v string) error { return setDuration(new(time.Duration), v) }, "every DDL is waited for"},
+	{"batch-dml-enable", func(c *Config, v string) error { return setBool(&c.Batch, v) }, ""},
+	{"cache-prep-stmts", func(_ *Config, v string) error { return setBool(new(bool), v) }, notPrepared},
 	{"enable-ddl-ts", func(c *Config, v string) error {
 		var noted bool
 		err := setBool(&noted, v)
 		c.NoDDLRecord = !noted
 		return err
-	}},
+	}, ""},
 	{"has-vector-type", func(c *Config, v string) error {
 		var has bool
 		err := setBool(&has, v)
 		c.NoVector = !has
 		return err
-	}},
-	{"max-multi-update-row", func(_ *Config, v string) error { return setInt(new(int), v, 1, 256) }}, // there is no UPDATE of many rows
-	{"max-multi-update-row-size", func(_ *Config, v string) error { return setInt(new(int), v, 0, 8192) }},
-	{"max-txn-row", func(c *Config, v string) error { return setInt(&c.MaxTxnRows, v, 1, 2048) }},
-	{"multi-stmt-enable", func(c *Config, v string) error { return setBool(&c.Multi, v) }},
-	{"read-timeout", func(c *Config, v string) error { return setDuration(&c.ReadTimeout, v) }},
-	{"reconnect-timeout", func(c *Config, v string) error { return setDuration(&c.Absence, v) }},
-	{"safe-mode", func(_ *Config, v string) error { return setBool(new(bool), v) }}, // rows are always written so
-	{"ssl-ca", func(c *Config, v string) error { c.CA = v; return nil }},
-	{"ssl-cert", func(c *Config, v string) error { c.Cert = v; return nil }},
-	{"ssl-key", func(c *Config, v string) error { c.Key = v; return nil }},
+	}, ""},
+	{"max-multi-update-row", func(c *Config, v string) error { return setInt(&c.MultiUpdateRows, v, 1, 256) }, ""},
+	{"max-multi-update-row-size", func(c *Config, v string) error { return setInt(&c.MultiUpdateBytes, v, 0, 8192) }, ""},
+	{"max-txn-row", func(c *Config, v string) error { return setInt(&c.MaxTxnRows, v, 1, 2048) }, ""},
+	{"multi-stmt-enable", func(c *Config, v string) error { return setBool(&c.Multi, v) }, ""},
+	{"prep-stmt-cache-size", func(_ *Config, v string) error { return setInt(new(int), v, 0, 1<<20) }, notPrepared},
+	{"read-timeout", func(c *Config, v string) error { return setDuration(&c.ReadTimeout, v) }, ""},
+	{"reconnect-timeout", func(c *Config, v string) error { return setDuration(&c.Absence, v) }, ""},
+	{"safe-mode", func(c *Config, v string) error { return setBool(&c.Safe, v) }, ""},
+	{"ssl-ca", func(c *Config, v string) error { c.CA = v; return nil }, ""},
+	{"ssl-cert", func(c *Config, v string) error { c.Cert = v; return nil }, ""},
+	{"ssl-key", func(c *Config, v string) error { c.Key = v; return nil }, ""},
 	{"tidb-txn-mode", func(c *Config, v string) error {
 		if c.TxnMode = v; v != "optimistic" && v != "pessimistic" {
 			return errText("optimistic or pessimistic")
 		}
 		return nil
-	}},
-	{"time-zone", setTimeZone},
-	{"timeout", func(c *Config, v string) error { return setDuration(&c.DialTimeout, v) }},
+	}, ""},
+	{"time-zone", setTimeZone, "moments are written in UTC over sessions in UTC, which no zone changes"},
+	{"timeout", func(c *Config, v string) error { return setDuration(&c.DialTimeout, v) }, ""},
 	{"transaction-atomicity", func(c *Config, v string) error {
 		if c.Atomicity = Atomicity(v); c.Atomicity != Pieces && c.Atomicity != PerTable {
 			return errText("none or table")
 		}
 		return nil
-	}},
+	}, ""},
 	{"where-clause", func(_ *Config, v string) error {
 		if v != "default" {
 			return errText("default: rows are found by their key, or by all columns where they have none")
 		}
 		return nil
-	}},
-	{"worker-count", func(c *Config, v string) error { return setInt(&c.Workers, v, 1, 1024) }},
-	{"write-timeout", func(c *Config, v string) error { return setDuration(&c.WriteTimeout, v) }},
+	}, "rows are found by their key, or by all columns where they have none"},
+	{"worker-count", func(c *Config, v string) error { return setInt(&c.Workers, v, 1, 1024) }, ""},
+	{"write-timeout", func(c *Config, v string) error { return setDuration(&c.WriteTimeout, v) }, ""},
 }
 
 // setTimeZone takes what TiCDC takes, and does nothing with it: moments are
@@ -285,6 +306,9 @@ func (c *Config) setParams(query url.Values) error {
 		}
 		if err := params[i].set(c, query[name][0]); err != nil {
 			return cdcerr.SinkURIInvalid.New("parameter %s=%s: want %v", name, query[name][0], err)
+		}
+		if why := params[i].idle; why != "" {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s=%s in the sink URI does nothing: %s", name, query[name][0], why))
 		}
 	}
 	return nil

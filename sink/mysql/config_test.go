@@ -40,12 +40,18 @@ func TestParseURI(t *testing.T) {
 func TestParametersOfTiCDC(t *testing.T) {
 	c, err := ParseURI("mysql://h/?worker-count=32&max-txn-row=2048&max-multi-update-row=40&max-multi-update-row-size=1024&tidb-txn-mode=pessimistic" +
 		"&ssl-ca=&ssl-cert=&ssl-key=&time-zone=%22Asia%2FShanghai%22&read-timeout=2m&write-timeout=2m&timeout=2m&async-ddl-timeout=2m&safe-mode=false" +
-		"&batch-dml-enable=false&multi-stmt-enable=false&cache-prep-stmts=true&has-vector-type=false&transaction-atomicity=none&enable-ddl-ts=true&where-clause=default")
+		"&batch-dml-enable=false&multi-stmt-enable=false&cache-prep-stmts=true&prep-stmt-cache-size=16384&has-vector-type=false&transaction-atomicity=none&enable-ddl-ts=true&where-clause=default")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Workers != 32 || c.MaxTxnRows != 2048 || c.TxnMode != "pessimistic" || c.Batch || c.Multi || !c.NoVector || c.DialTimeout != 2*time.Minute {
 		t.Errorf("%+v", c)
+	}
+	if c.Safe || c.MultiUpdateRows != 40 || c.MultiUpdateBytes != 1024 || c.ReadTimeout != 2*time.Minute || c.WriteTimeout != 2*time.Minute {
+		t.Errorf("%+v", c)
+	}
+	if want := "async-ddl-timeout cache-prep-stmts prep-stmt-cache-size time-zone where-clause"; idleOf(c) != want {
+		t.Errorf("without effect: %s", idleOf(c))
 	}
 	for kind, want := range map[Kind]int{TiDB: 64, MySQL: 16, MariaDB: 16, Other: 1} {
 		d := Default()
@@ -56,6 +62,16 @@ func TestParametersOfTiCDC(t *testing.T) {
 	if d := Default(); d.MaxTxnRows != 256 || !d.Batch || !d.Multi || d.TxnMode != "optimistic" || d.Atomicity != Pieces || d.ReadTimeout != 2*time.Minute {
 		t.Errorf("%+v", d)
 	}
+}
+
+// idleOf lists the parameters that were said to change nothing.
+func idleOf(c Config) string {
+	var names []string
+	for _, n := range c.Notes {
+		name, _, _ := strings.Cut(n, "=")
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
 }
 
 func TestTransactionAtomicity(t *testing.T) {

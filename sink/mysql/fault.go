@@ -28,6 +28,7 @@ const (
 	errUnknownColumn    = 1054
 	errDuplicateColumn  = 1060
 	errDuplicateKeyName = 1061
+	errDuplicateKey     = 1062
 	errMultiplePrimary  = 1068
 	errCantDrop         = 1091
 	errColumnCount      = 1136

@@ -76,17 +76,21 @@ type tablePlan struct {
 	text    *tableText
 	deletes []event.Image   // by key, or by all columns where there is none
 	guards  [][]event.Image // rows to be put, by each of text.demoted
-	updates []pair          // of rows without a key only
+	updates []pair          // of rows without a key
+	changed []pair          // rows that keep their keys
 	puts    []event.Image   // whole rows
+	inserts []event.Image   // whole rows of which nothing is there
 }
 
 type pair struct{ before, after event.Image }
 
 // A plan is the statements of a downstream transaction, still as images: all
-// deletes of all tables, then all updates, then all puts.
+// deletes of all tables, then all updates, then all puts and inserts.
 type plan []*tablePlan
 
-func makePlan(changes []change, texts *tableTexts, d Dialect) plan {
+// makePlan plans changes. A plain plan does to a row what happened to it upstream,
+// and must be carried out once; any other may be again.
+func makePlan(changes []change, texts *tableTexts, d Dialect, plain bool) plan {
 	var out plan
 	at := map[*event.Table]*tablePlan{}
 	for i := range changes {
@@ -98,10 +102,13 @@ func makePlan(changes []change, texts *tableTexts, d Dialect) plan {
 			at[c.table] = p
 			out = append(out, p)
 		}
-		if len(c.table.Key) > 0 {
-			p.keyed(c)
-		} else {
+		switch {
+		case len(c.table.Key) == 0:
 			p.keyless(c)
+		case plain:
+			p.plain(c)
+		default:
+			p.keyed(c)
 		}
 	}
 	return out
@@ -132,6 +139,24 @@ func (p *tablePlan) keyed(c *change) {
 		return
 	}
 	p.put(c.after)
+}
+
+// plain finds the row as it was before. Between is of no interest: nothing of this
+// has been written.
+func (p *tablePlan) plain(c *change) {
+	switch {
+	case c.before == nil && c.after == nil:
+	case c.before == nil:
+		p.inserts = append(p.inserts, c.after)
+	case c.after == nil:
+		p.deletes = append(p.deletes, c.before)
+	case sameCells(c.table.Key, c.before, c.after) && sameCells(p.text.unique, c.before, c.after):
+		p.changed = append(p.changed, pair{c.before, c.after})
+	default:
+		// Two rows may swap their keys: all are gone before the first comes back.
+		p.deletes = append(p.deletes, c.before)
+		p.inserts = append(p.inserts, c.after)
+	}
 }
 
 // put is a whole row. REPLACE takes out what has one of its unique keys; for

@@ -71,6 +71,9 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 		_ = s.Close()
 		return nil, err
 	}
+	for _, n := range cfg.Notes {
+		log.Warn(n)
+	}
 	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)
 	return s, nil
 }

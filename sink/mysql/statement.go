@@ -16,12 +16,16 @@ type tableText struct {
 	matched []int  // columns that find a row: the key, or all that a statement can compare
 	unique  []int  // columns of any unique index
 	put     string // REPLACE INTO … VALUES
+	insert  string // INSERT INTO … VALUES
 	drop    string // DELETE FROM … WHERE
 	keyed   bool
 	// demoted are the columns of unique indexes that are ordinary downstream.
 	demoted [][]int
 	// enums are the written columns of ENUM type.
 	enums []int
+	// mixes says that cells of one column may be written in two charsets, of which a
+	// CASE would make one.
+	mixes bool
 }
 
 // tableTexts remembers the texts of the tables that were written to. Tables are
@@ -57,6 +61,7 @@ func newTableText(t *event.Table, d Dialect) *tableText {
 			if t.Columns[i].ValueKind() == event.Enum {
 				out.enums = append(out.enums, i)
 			}
+			out.mixes = out.mixes || t.Columns[i].Charset == "latin1"
 		}
 	}
 	out.matched = t.Key
@@ -81,7 +86,7 @@ func newTableText(t *event.Table, d Dialect) *tableText {
 			}
 		}
 	}
-	put := append([]byte("REPLACE INTO "), out.name...)
+	put := append([]byte(" INTO "), out.name...)
 	put = append(put, " ("...)
 	for n, i := range out.written {
 		if n > 0 {
@@ -89,7 +94,8 @@ func newTableText(t *event.Table, d Dialect) *tableText {
 		}
 		put = appendIdent(put, t.Columns[i].Name)
 	}
-	out.put = string(append(put, ") VALUES "...))
+	put = append(put, ") VALUES "...)
+	out.put, out.insert = "REPLACE"+string(put), "INSERT"+string(put)
 	out.drop = "DELETE FROM " + out.name + " WHERE "
 	return out
 }
@@ -111,6 +117,8 @@ type writer struct {
 	dialect Dialect
 	target  int // bytes at which a statement of many rows is cut
 	rows    int // rows at which it is cut
+	updates int // rows that an UPDATE of rows with a key changes at most
+	average int // their bytes, on average, at most
 	max     int // bytes that the server takes
 	run     func(text string) error
 	// odd runs a statement on one row that has that many cells which a strict
@@ -160,9 +168,15 @@ func (w *writer) plan(p plan) error {
 				return err
 			}
 		}
+		if err := w.changes(t.text, t.changed); err != nil {
+			return err
+		}
 	}
 	for _, t := range p {
-		if err := w.puts(t.text, t.puts); err != nil {
+		if err := w.puts(t.text, t.text.put, t.puts); err != nil {
+			return err
+		}
+		if err := w.puts(t.text, t.text.insert, t.inserts); err != nil {
 			return err
 		}
 	}
@@ -170,13 +184,13 @@ func (w *writer) plan(p plan) error {
 }
 
 // puts writes whole rows, those with an invalid ENUM one by one.
-func (w *writer) puts(t *tableText, rows []event.Image) error {
+func (w *writer) puts(t *tableText, head string, rows []event.Image) error {
 	odd := func(row event.Image) bool { return t.invalid(row) > 0 }
 	if !slices.ContainsFunc(rows, odd) {
-		return w.batches(t, t.put, "", rows, w.appendRow)
+		return w.batches(t, head, "", rows, w.appendRow)
 	}
 	plain := slices.DeleteFunc(slices.Clone(rows), odd)
-	if err := w.batches(t, t.put, "", plain, w.appendRow); err != nil {
+	if err := w.batches(t, head, "", plain, w.appendRow); err != nil {
 		return err
 	}
 	for _, row := range rows {
@@ -185,7 +199,7 @@ func (w *writer) puts(t *tableText, rows []event.Image) error {
 			continue
 		}
 		w.row, w.of = row, t
-		text, err := w.appendRow(append(w.buf[:0], t.put...), t, row)
+		text, err := w.appendRow(append(w.buf[:0], head...), t, row)
 		if err != nil {
 			return err
 		}
@@ -198,26 +212,36 @@ func (w *writer) puts(t *tableText, rows []event.Image) error {
 
 // drop deletes rows by their cells in some columns: WHERE (`a`,`b`) IN ((1,2),…).
 func (w *writer) drop(t *tableText, columns []int, rows []event.Image) error {
-	head := []byte(t.drop)
+	head := appendIn([]byte(t.drop), t, columns)
+	return w.batches(t, string(head), ")", rows, func(dst []byte, t *tableText, row event.Image) ([]byte, error) {
+		return w.appendTuple(dst, t, columns, row)
+	})
+}
+
+// appendIn begins a condition on some columns: (`a`,`b`) IN (
+func appendIn(dst []byte, t *tableText, columns []int) []byte {
 	if len(columns) > 1 {
-		head = append(head, '(')
+		dst = append(dst, '(')
 	}
 	for n, i := range columns {
 		if n > 0 {
-			head = append(head, ',')
+			dst = append(dst, ',')
 		}
-		head = appendIdent(head, t.table.Columns[i].Name)
+		dst = appendIdent(dst, t.table.Columns[i].Name)
 	}
 	if len(columns) > 1 {
-		head = append(head, ')')
+		dst = append(dst, ')')
 	}
-	return w.batches(t, string(append(head, " IN ("...)), ")", rows, func(dst []byte, t *tableText, row event.Image) ([]byte, error) {
-		if len(columns) == 1 {
-			return w.appendCells(dst, t, columns, row)
-		}
-		dst, err := w.appendCells(append(dst, '('), t, columns, row)
-		return append(dst, ')'), err
-	})
+	return append(dst, " IN ("...)
+}
+
+// appendTuple appends one of its members.
+func (w *writer) appendTuple(dst []byte, t *tableText, columns []int, row event.Image) ([]byte, error) {
+	if len(columns) == 1 {
+		return w.appendCells(dst, t, columns, row)
+	}
+	dst, err := w.appendCells(append(dst, '('), t, columns, row)
+	return append(dst, ')'), err
 }
 
 // batches runs head, rows with commas between, tail, as often as the limits ask.

@@ -73,13 +73,13 @@ func (s *Sink) explain(ctx context.Context, on *session, changes []change, cause
 	}
 	run := func(text string) error { return on.exec(ctx, s.cfg.ReadTimeout, text) }
 	w := s.writer(on, run)
-	w.rows = 1
+	w.rows, w.updates = 1, 1
 	w.odd = func(text string, cells int) error { return on.execOdd(ctx, s.cfg.ReadTimeout, text, cells) }
 	if err := run("BEGIN"); err != nil {
 		on.abandon(conn, err)
 		return cause
 	}
-	err = w.plan(makePlan(changes, &s.texts, on.dialect))
+	err = w.plan(makePlan(changes, &s.texts, on.dialect, false))
 	on.abandon(conn, err)
 	if err == nil || faultOf(err) != misshapen || w.of == nil {
 		return cause // it is another now

@@ -186,12 +186,21 @@ func (s *Sink) work(ctx context.Context, b *burst, l *lane) error {
 // lost took place.
 func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
 	leave := units[len(units)-1].leave
-	changes := merge(units)
+	changes, plain := merge(units), s.plain(units)
 	p := s.patience()
 	for {
-		err := s.commit(ctx, leave, on, changes)
+		err := s.commit(ctx, leave, on, changes, plain)
 		if err == nil {
 			return nil
+		}
+		if plain {
+			// Whether it is there now is not known; and if another row was in its place,
+			// that is not upstream's.
+			plain = false
+			if e := serverError(err); e != nil && e.Number == errDuplicateKey {
+				s.log.Warn("a row is there already downstream, rows are replaced", "first-ts", uint64(units[0].txn.CommitTS), "error", err)
+				continue
+			}
 		}
 		if faultOf(err) == misshapen {
 			err = s.explain(ctx, on, changes, err)
@@ -213,8 +222,22 @@ func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
 	}
 }
 
+// plain tells whether nothing of these was ever written, and whether that is to be
+// made use of.
+func (s *Sink) plain(units []*unit) bool {
+	if s.cfg.Safe || s.cfg.Replayed == 0 {
+		return false
+	}
+	for _, u := range units {
+		if u.txn.CommitTS <= s.cfg.Replayed {
+			return false
+		}
+	}
+	return true
+}
+
 // commit writes changes in one downstream transaction.
-func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, changes []change) error {
+func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, changes []change, plain bool) error {
 	if err := leave.Check(); err != nil {
 		return err
 	}
@@ -224,14 +247,14 @@ func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, change
 	if err != nil {
 		return err
 	}
-	if err := s.transact(ctx, leave, on, conn, changes); err != nil {
+	if err := s.transact(ctx, leave, on, conn, changes, plain); err != nil {
 		on.abandon(conn, err)
 		return err
 	}
 	return nil
 }
 
-func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change) error {
+func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change, plain bool) error {
 	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes)}
 	run := func(text string) error { return p.add(ctx, text) }
 	if err := run("BEGIN"); err != nil {
@@ -244,7 +267,7 @@ func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn
 		}
 		return on.execOdd(ctx, s.cfg.ReadTimeout, text, cells)
 	}
-	if err := w.plan(makePlan(changes, &s.texts, on.dialect)); err != nil {
+	if err := w.plan(makePlan(changes, &s.texts, on.dialect, plain)); err != nil {
 		return err
 	}
 	if leave().Deadline.IsZero() {
@@ -270,8 +293,9 @@ func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn
 
 func (s *Sink) writer(on *session, run func(text string) error) *writer {
 	w := &writer{dialect: on.dialect, target: s.cfg.MaxStatementBytes, rows: batchRows, max: on.maxStatement(), run: run}
+	w.updates, w.average = s.cfg.MultiUpdateRows, s.cfg.MultiUpdateBytes
 	if !s.cfg.Batch {
-		w.rows = 1
+		w.rows, w.updates = 1, 1
 	}
 	return w
 }
