@@ -67,6 +67,14 @@ chaos-server: mariadb ## the real server killed KILLS times with -9 under load a
 	$(GO) test ./chaos/servers -run TestServers -v -timeout 6h -args -sluice $(CACHE)/sluice -events $(KILLS) -seed $(SEED) \
 		-runs $(if $(filter command line environment,$(origin RUNS)),$(RUNS),1) -summary $(CURDIR)/docs/results/chaos-server.md $(ARGS)
 
+# How many seeds `make sim` plays from SEED on: one where SEED is given, unless RUNS is.
+given = $(filter command line environment,$(origin $(1)))
+SIMS = $(if $(call given,RUNS),$(RUNS),$(if $(call given,SEED),1,200000))
+
+.PHONY: sim
+sim: ## the scheduler in a simulated cluster: many seeds, or SEED=n alone; then each wrong line, to see it caught
+	$(GO) test ./sim -run TestSchedules -v -timeout 2h -args -runs $(SIMS) -seed $(SEED) $(ARGS)
+
 .PHONY: race
 race: cc mariadb objstores ## the packages with goroutines or locks under the race detector, in short form
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m $(addprefix ./,$(RACE))

@@ -100,15 +100,15 @@ func NewCapture(cfg CaptureConfig) (*Capture, error) {
 // Step takes orders.
 func (c *Capture) Step(m Orders) {
 	if deposed(m.Owner, c.owner) || deposed(m.Owner, c.cfg.Floor) || otherEpoch(m.Epoch, c.cfg.Epoch) ||
-		elsewhere(m.Capture, c.cfg.ID) || otherLife(m.Incarnation, c.cfg.Incarnation) {
+		elsewhere(m.Capture, c.cfg.ID) {
 		return
 	}
 	if elected(m.Owner, c.owner) {
 		c.owner, c.seqIn, c.ack, c.known = m.Owner, 0, 0, false
 		c.news = c.first
 	}
-	if late(m.Seq, c.seqIn) {
-		return
+	if late(m.Seq, c.seqIn) || otherLife(m.Incarnation, c.cfg.Incarnation) {
+		return // of another life: that there is an owner, who has to be told of this one, is all that it says
 	}
 	c.seqIn = m.Seq
 	if m.Term > c.term {
@@ -150,6 +150,7 @@ func (c *Capture) obey(x Order) {
 		c.touch(h)
 		return
 	}
+	was := h.status.Phase
 	switch x.Verb {
 	case Prepare, Reset:
 	case Write:
@@ -174,7 +175,11 @@ func (c *Capture) obey(x Order) {
 		case Absent, Stopping, Stopped:
 		}
 	}
-	c.touch(h)
+	// What is not acknowledged is told again in any case, and must not look newer than
+	// what the owner has seen: it would take it for the answer to its next order.
+	if h.status.Phase != was || h.status.Change <= c.ack {
+		c.touch(h)
+	}
 }
 
 func (c *Capture) take(x Order) *held {

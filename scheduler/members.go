@@ -18,6 +18,7 @@ type member struct {
 	liveness    capture.Liveness
 	draining    bool
 
+	gone    bool // its lease is over; it is here until its fence is raised
 	told    bool // it has reported all that it holds
 	raising Term // the floor that is being raised against it; 0 for none
 	broken  bool // its stream broke
@@ -29,11 +30,13 @@ type member struct {
 	spoke         uint64 // the tick of the last message to it
 	barrierNo     uint64 // of the barrier that was sent last
 
-	floor   Progress
-	covers  int // sets under the floor
-	joining []*ReplicationSet
-	sets    []*ReplicationSet // those in which it has a part
-	orders  []Order
+	floor    Progress
+	covers   int  // sets under the floor
+	tainted  bool // the floor counts spans that are not wanted any more
+	removing int  // those of them that it has not stopped
+	joining  []*ReplicationSet
+	sets     []*ReplicationSet // those in which it has a part
+	orders   []Order
 }
 
 // Fence is a floor to be raised downstream: writes of this capture under a lower term
@@ -56,32 +59,61 @@ func (o *Owner) member(id capture.ID) *member {
 	return o.members[i]
 }
 
-// meet takes in who is there. Who is not in etcd any more has no lease, and has
-// stopped writing by its own clock before that.
+// meet takes in who is there. Who is not in etcd any more has no lease, and begins no
+// write any more. Where the downstream can tell, it is fenced off all the same: what it
+// began may still be on its way, if it was stopped in between.
 func (o *Owner) meet(v View) {
 	for i := 0; i < len(o.members); {
 		m := o.members[i]
-		if slices.ContainsFunc(v.Members, func(x Member) bool { return x.ID == m.id }) {
+		switch {
+		case m.gone || slices.ContainsFunc(v.Members, func(x Member) bool { return x.ID == m.id }):
 			i++
-			continue
+		case o.cfg.Fenced:
+			m.gone = true
+			o.fenceOff(m)
+			i++
+		default:
+			o.members = slices.Delete(o.members, i, i+1)
+			o.lose(m)
+			o.told(m.id)
 		}
-		o.members = slices.Delete(o.members, i, i+1)
-		o.lose(m)
-		o.told(m.id)
 	}
 	for _, x := range v.Members {
 		m := o.member(x.ID)
 		if m == nil {
-			m = &member{id: x.ID, heard: o.now}
-			i, _ := slices.BinarySearchFunc(o.members, x.ID, func(m *member, id capture.ID) int { return cmp.Compare(m.id, id) })
-			o.members = slices.Insert(o.members, i, m)
-			if !o.started {
-				o.waits = append(o.waits, x.ID)
-			}
+			m = o.enter(x.ID)
 		}
 		m.liveness, m.draining = max(m.liveness, x.Liveness), x.Draining
 	}
-	o.started = true
+	if !o.started {
+		for _, id := range o.writers {
+			if o.member(id) == nil {
+				m := o.enter(id)
+				m.gone = true
+				o.fenceOff(m)
+			}
+		}
+		o.started = true
+	}
+}
+
+// enter begins to know a capture.
+func (o *Owner) enter(id capture.ID) *member {
+	m := &member{id: id, heard: o.now}
+	i, _ := slices.BinarySearchFunc(o.members, id, func(m *member, id capture.ID) int { return cmp.Compare(m.id, id) })
+	o.members = slices.Insert(o.members, i, m)
+	if !o.started {
+		o.waits = append(o.waits, id)
+	}
+	return m
+}
+
+// fenceOff asks for a capture's floor to be raised.
+func (o *Owner) fenceOff(m *member) {
+	if m.raising == 0 {
+		m.raising = o.nextTerm()
+		o.fences = append(o.fences, Fence{m.id, m.raising})
+	}
 }
 
 // lose takes over from a member that can write no more.
@@ -131,9 +163,8 @@ func (o *Owner) watch() {
 		if m.broken {
 			patience = o.cfg.BrokenTicks
 		}
-		if m.raising == 0 && o.now-m.heard > patience && (o.rebuilding || len(m.sets) > 0) {
-			m.raising = o.nextTerm()
-			o.fences = append(o.fences, Fence{m.id, m.raising})
+		if o.now-m.heard > patience && (o.rebuilding || len(m.sets) > 0) {
+			o.fenceOff(m)
 		}
 	}
 }
@@ -144,7 +175,12 @@ func (o *Owner) Raised(f Fence) {
 	if m == nil || m.raising != f.Term {
 		return
 	}
-	o.renew(m).term = f.Term
+	if m.gone {
+		o.members = slices.DeleteFunc(o.members, func(x *member) bool { return x == m })
+		o.lose(m)
+	} else {
+		o.renew(m).term = o.nextTerm() // not the floor: it may have got a higher one meanwhile
+	}
 	o.told(f.Capture)
 }
 
@@ -162,7 +198,7 @@ func (o *Owner) Step(r Report) {
 		return
 	}
 	m := o.member(r.Capture)
-	if m == nil || overtaken(r.Incarnation, m.incarnation) {
+	if m == nil || m.gone || overtaken(r.Incarnation, m.incarnation) {
 		return
 	}
 	if reborn(r.Incarnation, m.incarnation) {
@@ -230,6 +266,7 @@ func (o *Owner) stray(m *member, st *Status) {
 	}
 	s := &ReplicationSet{Span: st.Span, table: t, Checkpoint: st.Checkpoint, State: RemovingState}
 	s.primary.join(s, m)
+	m.removing++
 	t.others = append(t.others, s)
 	o.order(m, s, Stop)
 }
@@ -237,6 +274,9 @@ func (o *Owner) stray(m *member, st *Status) {
 // speak writes what every capture has to be told.
 func (o *Owner) speak() {
 	for _, m := range o.members {
+		if m.gone {
+			continue
+		}
 		if len(m.orders) == 0 && m.ack == m.acked && m.barrierNo == o.barrierNo && o.now-m.spoke < o.cfg.HeartbeatTicks && m.spoke != 0 {
 			continue
 		}

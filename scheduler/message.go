@@ -23,6 +23,10 @@ const termBits = 20
 
 func firstTerm(r Revision) Term { return Term(r) << termBits }
 
+// Owner is who gave the term. A capture's floor may be made downstream only while the
+// record's fence is not above it.
+func (t Term) Owner() Revision { return Revision(t >> termBits) }
+
 // Head is what tells whether a message still means anybody.
 type Head struct {
 	Owner       Revision

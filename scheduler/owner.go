@@ -18,7 +18,8 @@ type Owner struct {
 	lost    []*member // can write no more; their sets are taken over step by step
 
 	rebuilding bool
-	waits      []capture.ID // who has to tell before anything is placed
+	waits      []capture.ID // who has to tell, or be fenced off, before anything is placed
+	writers    []capture.ID
 	started    bool
 	mixed      []*table // of which captures reported parts
 	strange    []found  // of tables that are not known yet: an executed DDL may have brought them
@@ -63,6 +64,9 @@ type Resume struct {
 	Watermark Watermark
 	// Tables are the physical ids that are wanted at the checkpoint.
 	Tables []span.TableID
+	// Writers are the captures that have a floor downstream, read after the record's
+	// fence was raised to this owner: none that this owner does not know can get one.
+	Writers []capture.ID
 }
 
 // View is what the shell sees of the cluster at a tick.
@@ -117,7 +121,7 @@ func New(cfg Config, r Resume) (*Owner, error) {
 		return nil, err
 	}
 	o := &Owner{
-		cfg: cfg, term: firstTerm(cfg.Owner), rebuilding: true,
+		cfg: cfg, term: firstTerm(cfg.Owner), rebuilding: true, writers: r.Writers,
 		tables: make(map[span.TableID]*table, len(r.Tables)),
 		loose:  newTally(), mark: r.Watermark, saved: r.Watermark, schema: r.Watermark.Checkpoint,
 	}

@@ -209,8 +209,9 @@ func (o *Owner) remind(s *ReplicationSet) {
 			o.order(s.primary.m, s, Write)
 		case s.primary.m != nil:
 			o.halt(s)
-		default:
+		case s.secondary.m != nil:
 			o.promote(s)
+		default: // it has stopped, and waits for the others from which a new one is made
 		}
 	case RemovingState:
 		o.stopAll(s)
@@ -224,6 +225,10 @@ func (o *Owner) remove(s *ReplicationSet, why string) {
 	s.reshape = nil
 	o.become(s, RemovingState, why)
 	s.table.others = append(s.table.others, s)
+	if m := s.primary.m; m != nil {
+		m.removing++
+		m.tainted = true
+	}
 	o.stopAll(s)
 	o.removed(s)
 }
@@ -239,6 +244,7 @@ func (o *Owner) stopAll(s *ReplicationSet) {
 
 func (o *Owner) part(s *ReplicationSet, m *member) {
 	if s.primary.m == m {
+		m.removing--
 		s.primary.leave()
 	}
 	if s.secondary.m == m {

@@ -129,7 +129,7 @@ func (o *Owner) writes(s *ReplicationSet, st *Status) {
 
 // complete takes a floor, and those that joined under it.
 func (o *Owner) complete(m *member, floor Progress) {
-	m.floor = floor
+	m.floor, m.tainted = floor, m.removing > 0
 	for i, s := range m.joining {
 		m.joining[i] = nil
 		if s.primary.m == m && s.cover == joining {
@@ -157,7 +157,7 @@ func (o *Owner) uncover(s *ReplicationSet) {
 // noted, or what the schema is not known up to.
 func (o *Owner) advance() {
 	at, resolved := o.least()
-	if at < o.mark.Checkpoint && !o.rebuilding {
+	if at < o.mark.Checkpoint && !o.rebuilding && !o.lettingGo() {
 		o.err = cdcerr.Bug("the spans' least checkpoint went back from %d to %d", o.mark.Checkpoint, at)
 		return
 	}
@@ -194,6 +194,14 @@ func (o *Owner) least() (at, resolved tso.TS) {
 		}
 	}
 	return at, resolved
+}
+
+// lettingGo tells whether a floor that is below the watermark may be that of a span
+// that does not count any more: its table is dropped, its capture had not stopped yet.
+func (o *Owner) lettingGo() bool {
+	return o.loose.min() >= o.mark.Checkpoint && !slices.ContainsFunc(o.members, func(m *member) bool {
+		return m.covers > 0 && m.floor.Checkpoint < o.mark.Checkpoint && !m.tainted
+	})
 }
 
 func (o *Owner) move(at, resolved tso.TS) {

@@ -65,6 +65,8 @@ var rooms = []Room{
 	{"cmd/sluice", Shell, "the command of Sluice", []string{"cli"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
+	{"sim", Pure, "the pure cores in one seeded, simulated cluster, and what holds after every step", wordsAnd("scheduler")},
+
 	// For tests.
 	{"objstore/objstoretest", Kit, "what every bucket has to pass, the servers that tests write to, and a bucket that fails on command", []string{"cdcerr", "objstore"}},
 	{"redo/redotest", Kit, "recordings, as the redo log gets them", wordsAnd("internal/golden", "mount", "schema")},
@@ -88,7 +90,7 @@ var rooms = []Room{
 var planned = []string{
 	"codec", "redo", "sink/kafka",
 	"sink/storage", "transport",
-	"web", "fault", "sim",
+	"web", "fault",
 }
 
 // doors are the foreign modules, each with the rooms where its types stop.

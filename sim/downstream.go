@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/scheduler"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// broken is a promise that did not hold.
+type broken struct {
+	promise string
+	text    string
+}
+
+func (b *broken) Error() string { return b.promise + ": " + b.text }
+
+func breaks(promise, format string, args ...any) error {
+	return &broken{promise, fmt.Sprintf(format, args...)}
+}
+
+// downstream takes rows, DDLs and sync points, and knows what it must never see.
+type downstream struct {
+	up        *upstream
+	floors    map[capture.ID]scheduler.Term
+	fence     scheduler.Revision // of the record of executed DDLs
+	record    map[int64]bool
+	applied   int // rows of the log before it are all here
+	syncEvery int64
+	synced    tso.TS // the last sync point noted
+	saved     scheduler.Watermark
+	rows      int
+}
+
+// nextSync is the sync point that no row may pass.
+func (d *downstream) nextSync() tso.TS {
+	if d.syncEvery == 0 {
+		return tso.Max
+	}
+	return tso.New((d.synced.Physical()/d.syncEvery+1)*d.syncEvery, 0)
+}
+
+// apply takes one row of a writer whose placement is grant.
+func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
+	s := r.table
+	for s.done < len(s.ddls) && s.ddls[s.done].done {
+		s.done++
+	}
+	switch {
+	case grant < s.grants[r.key]:
+		return breaks("P1", "%s writes row %d of table %d key %d by placement %d after placement %d did", by, r.ts, s.id, r.key, grant, s.grants[r.key])
+	case s.done < len(s.ddls) && r.ts > s.ddls[s.done].TS:
+		return breaks("P6", "%s writes row %d of table %d before DDL %d at %d", by, r.ts, s.id, s.ddls[s.done].Job, s.ddls[s.done].TS)
+	case s.done > 0 && r.ts <= s.ddls[s.done-1].TS:
+		return breaks("P6", "%s writes row %d of table %d after DDL %d at %d", by, r.ts, s.id, s.ddls[s.done-1].Job, s.ddls[s.done-1].TS)
+	case r.ts > d.nextSync():
+		return breaks("P6", "%s writes row %d of table %d before sync point %d", by, r.ts, s.id, d.nextSync())
+	}
+	s.grants[r.key] = grant
+	r.applied = true
+	d.rows++
+	return nil
+}
+
+// execute carries a DDL out, for an owner of this revision; told is whether that owner
+// learns that it is done.
+func (d *downstream) execute(c *change, by scheduler.Revision) (told bool, err error) {
+	if by < d.fence {
+		return false, nil
+	}
+	if d.record[c.Job] {
+		return true, nil
+	}
+	for _, s := range c.touched {
+		if err := d.complete(s, c.TS); err != nil {
+			return false, err
+		}
+		for _, e := range s.ddls {
+			if e.TS < c.TS && !e.done {
+				return false, breaks("P6", "DDL %d at %d is carried out before DDL %d at %d of the same table %d", c.Job, c.TS, e.Job, e.TS, s.id)
+			}
+		}
+	}
+	d.record[c.Job] = true
+	c.done = true
+	return true, nil
+}
+
+// complete tells whether every row of a table up to ts is here.
+func (d *downstream) complete(s *source, ts tso.TS) error {
+	for s.applied < len(s.rows) && s.rows[s.applied].applied {
+		s.applied++
+	}
+	if s.applied < len(s.rows) && s.rows[s.applied].ts <= ts {
+		return breaks("P6", "a DDL at %d is carried out before row %d of table %d", ts, s.rows[s.applied].ts, s.id)
+	}
+	return nil
+}
+
+// whole tells whether everything up to ts is here: rows, DDLs.
+func (d *downstream) whole(ts tso.TS) error {
+	log := d.up.log
+	for d.applied < len(log) && log[d.applied].applied {
+		d.applied++
+	}
+	if d.applied < len(log) && log[d.applied].ts <= ts {
+		r := log[d.applied]
+		return fmt.Errorf("row %d of table %d key %d is not downstream", r.ts, r.table.id, r.key)
+	}
+	for _, c := range d.up.ddls {
+		if c.TS <= ts && !c.done {
+			return fmt.Errorf("DDL %d at %d is not done", c.Job, c.TS)
+		}
+	}
+	return nil
+}
+
+// sync notes a sync point, once.
+func (d *downstream) sync(ts tso.TS) error {
+	if ts <= d.synced {
+		return nil
+	}
+	if err := d.whole(ts); err != nil {
+		return breaks("P6", "sync point %d is noted: %v", ts, err)
+	}
+	if ts != d.nextSync() {
+		return breaks("P6", "sync point %d is noted, %d was next", ts, d.nextSync())
+	}
+	d.synced = ts
+	return nil
+}
+
+// save makes a watermark durable, for the owner of the moment.
+func (d *downstream) save(w scheduler.Watermark) error {
+	if w.Checkpoint < d.saved.Checkpoint || w.Resolved < d.saved.Resolved {
+		return breaks("P3", "the watermark goes back from %v to %v", d.saved, w)
+	}
+	if w.Checkpoint > w.Resolved {
+		return breaks("P3", "checkpoint %d is above resolved-ts %d", w.Checkpoint, w.Resolved)
+	}
+	if w.Checkpoint >= d.nextSync() {
+		return breaks("P6", "checkpoint %d is durable, sync point %d is not noted", w.Checkpoint, d.nextSync())
+	}
+	if err := d.whole(w.Checkpoint); err != nil {
+		return breaks("P3", "checkpoint %d is durable: %v", w.Checkpoint, err)
+	}
+	d.saved = w
+	return nil
+}

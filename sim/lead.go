@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/scheduler"
+	"github.com/sluice-cdc/sluice/span"
+)
+
+// lead is an owner's shell: the value, and what it has under way beside it.
+type lead struct {
+	node    *node
+	rev     scheduler.Revision
+	owner   *scheduler.Owner
+	members []scheduler.Member // as they were read last
+	schema  int                // DDLs of the upstream that it knows
+	tasks   []task
+	mark    scheduler.Watermark // the last that was asked to be saved
+}
+
+// task is something that goes on beside the loop, with its outcome in any order.
+type task struct {
+	kind  taskKind
+	fence scheduler.Fence
+	ddl   int64
+	mark  scheduler.Watermark
+	cut   scheduler.CutRequest
+}
+
+type taskKind uint8
+
+const (
+	taskSave taskKind = iota
+	taskFence
+	taskDDL
+	taskSync
+	taskCut
+)
+
+// elect gives the cluster to a node, if nobody has it.
+func (w *world) elect(n *node) {
+	if w.etcdOwner != nil || !n.registered || n.cutOff || n.paused || n.life == capture.Stopping {
+		return
+	}
+	w.rev++
+	w.etcdOwner, w.etcdRev = n, w.rev
+	w.owners++
+	l := &lead{node: n, rev: w.rev}
+	n.lead = l
+	// The record's fence first; then what it protects is read.
+	w.down.fence = max(w.down.fence, l.rev)
+	l.members = w.members()
+	r := scheduler.Resume{Watermark: w.down.saved}
+	for _, s := range w.up.sources {
+		if s.from <= r.Watermark.Checkpoint && !w.droppedBy(s, r.Watermark) {
+			r.Tables = append(r.Tables, s.id)
+		}
+	}
+	for id := range w.down.floors {
+		r.Writers = append(r.Writers, id)
+	}
+	slices.Sort(r.Writers)
+	cfg := w.ownerConfig
+	cfg.Owner, cfg.Fenced = l.rev, w.fenced
+	o, err := scheduler.New(cfg, r)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	l.owner, l.mark = o, r.Watermark
+	for l.schema < len(w.up.ddls) && w.up.ddls[l.schema].TS <= r.Watermark.Checkpoint {
+		l.schema++
+	}
+}
+
+// droppedBy tells whether a table is gone at a checkpoint.
+func (w *world) droppedBy(s *source, at scheduler.Watermark) bool {
+	return s.dropped && s.ddls[len(s.ddls)-1].TS <= at.Checkpoint
+}
+
+// learn takes the schema up to where the upstream is.
+func (l *lead) learn(w *world) {
+	for ; l.schema < len(w.up.ddls); l.schema++ {
+		c := w.up.ddls[l.schema]
+		d := c.DDL
+		d.Done = w.down.record[d.Job]
+		l.owner.Schema(d.TS, d)
+	}
+	l.owner.Schema(w.up.now)
+}
+
+// tick is one beat of the owner's loop. What is asked for goes on beside it.
+func (l *lead) tick(w *world) {
+	if !l.node.cutOff {
+		l.members = w.members()
+	}
+	r := l.owner.Tick(scheduler.View{Members: l.members})
+	if r.Err != nil {
+		w.fail(breaks("P8", "%v", r.Err))
+		return
+	}
+	if r.Watermark != l.mark {
+		l.mark = r.Watermark
+		if len(l.tasks) == 0 || l.tasks[len(l.tasks)-1].kind != taskSave {
+			l.tasks = append(l.tasks, task{kind: taskSave})
+		}
+		l.tasks[len(l.tasks)-1].mark = r.Watermark
+	}
+	for _, f := range r.Fences {
+		l.tasks = append(l.tasks, task{kind: taskFence, fence: f})
+	}
+	for _, d := range r.DDLs {
+		l.tasks = append(l.tasks, task{kind: taskDDL, ddl: d.Job})
+	}
+	if r.Sync != 0 {
+		l.tasks = append(l.tasks, task{kind: taskSync, mark: scheduler.Watermark{Checkpoint: r.Sync}})
+	}
+	for _, c := range r.Cuts {
+		l.tasks = append(l.tasks, task{kind: taskCut, cut: c})
+	}
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		w.send(packet{from: l.node.at, to: w.slotOf(m.Capture), orders: m})
+	}
+}
+
+// work ends one task. Saves keep their order, as writes of one key do.
+func (l *lead) work(w *world, a uint32) {
+	if len(l.tasks) == 0 {
+		return
+	}
+	i := int(a) % len(l.tasks)
+	if l.tasks[i].kind == taskSave {
+		i = slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == taskSave })
+	}
+	t := l.tasks[i]
+	if t.kind == taskSave && l.node.cutOff {
+		return
+	}
+	l.tasks = slices.Delete(l.tasks, i, i+1)
+	switch t.kind {
+	case taskSave:
+		if w.etcdRev != l.rev {
+			l.node.lead = nil // deposed, and told so
+			return
+		}
+		if err := w.down.save(t.mark); err != nil {
+			w.fail(err)
+			return
+		}
+		l.owner.Saved(t.mark)
+	case taskFence:
+		w.down.floors[t.fence.Capture] = max(w.down.floors[t.fence.Capture], t.fence.Term)
+		l.owner.Raised(t.fence)
+	case taskDDL:
+		told, err := w.down.execute(w.up.ddls[t.ddl-1], l.rev)
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if told {
+			l.owner.Executed(t.ddl)
+		}
+	case taskSync:
+		if l.rev < w.down.fence {
+			return
+		}
+		if err := w.down.sync(t.mark.Checkpoint); err != nil {
+			w.fail(err)
+			return
+		}
+		l.owner.Synced(t.mark.Checkpoint)
+	case taskCut:
+		whole := w.wholes.of(t.cut.Span.TableID)
+		lo, hi := keysOf(whole, t.cut.Span)
+		var borders []span.Key
+		for k := 1; k < t.cut.Parts; k++ {
+			if at := lo + (hi-lo)*k/t.cut.Parts; at > lo {
+				borders = append(borders, border(whole, at))
+			}
+		}
+		l.owner.Cut(t.cut.Span, borders)
+	}
+}
