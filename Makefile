@@ -57,7 +57,8 @@ chaos: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all k
 		-summary $(CURDIR)/docs/results/chaos.md $(ARGS)
 
 # How often `make chaos-server` kills the server of a run; it runs one seed, SEED,
-# unless RUNS is given. ARGS='-servers 2 -script pauses' stops two of them in turn.
+# unless RUNS is given. ARGS='-servers 2 -script pauses' stops two of them in turn,
+# ARGS='-script outages' kills the downstream.
 KILLS ?= 100
 
 .PHONY: chaos-server

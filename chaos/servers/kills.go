@@ -16,6 +16,9 @@ const (
 
 	StoppedName   = "SIGSTOP"
 	ContinuedName = "SIGCONT"
+
+	FellName = "MariaDB killed"
+	RoseName = "MariaDB is back"
 )
 
 // Signal sends a server a signal.
@@ -54,7 +57,7 @@ func (s *Site) sever(ctx context.Context, most int) error {
 // Scripts are those that a Plan may name, each drawn from a seed: so many events of
 // its main kind, on so many servers.
 func Scripts() map[string]func(seed uint64, events, servers int) []Step {
-	return map[string]func(seed uint64, events, servers int) []Step{"kills": Kills, "pauses": Pauses}
+	return map[string]func(seed uint64, events, servers int) []Step{"kills": Kills, "pauses": Pauses, "outages": Outages}
 }
 
 // Pauses draws a script: servers stand still for a while, often for longer than
@@ -67,6 +70,22 @@ func Pauses(seed uint64, events, servers int) []Step {
 		out = append(out,
 			Step{Event: Signal(StoppedName, node, syscall.SIGSTOP), After: time.Duration(rng.Int64N(int64(2 * time.Second)))},
 			Step{Event: Signal(ContinuedName, node, syscall.SIGCONT), After: time.Second + time.Duration(rng.Int64N(int64(14*time.Second))), Early: true})
+	}
+	return out
+}
+
+// Outages draws a script: the downstream is killed and comes back over what it had
+// committed, and every third time a server is killed while it is away.
+func Outages(seed uint64, events, servers int) []Step {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	upTo := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+	var out []Step
+	for range events {
+		out = append(out, Step{Event: Event{FellName, func(_ context.Context, s *Site) error { return s.Down.Kill() }}, After: upTo(2 * time.Second)})
+		if rng.IntN(3) == 0 {
+			out = append(out, Step{Event: Signal(KilledName, rng.IntN(servers), syscall.SIGKILL), After: upTo(time.Second), Early: true})
+		}
+		out = append(out, Step{Event: Event{RoseName, func(_ context.Context, s *Site) error { return s.Down.Restart() }}, After: upTo(3 * time.Second), Early: true})
 	}
 	return out
 }

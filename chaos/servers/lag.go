@@ -42,11 +42,15 @@ func (l *Lag) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if s, ok := l.look(ctx); ok {
-			l.mu.Lock()
-			l.samples = append(l.samples, s)
-			l.mu.Unlock()
+		s, ok := l.look(ctx)
+		l.mu.Lock()
+		if n := len(l.samples); !ok && n > 0 {
+			s.beat, ok = l.samples[n-1].beat, true // nobody can read, and nobody has read a newer one
 		}
+		if ok {
+			l.samples = append(l.samples, s)
+		}
+		l.mu.Unlock()
 	}
 }
 

@@ -64,6 +64,8 @@ func (r *Result) write(w io.Writer) {
 		{"processes of servers", r.Lives},
 		{"of these ended by themselves", len(r.Fell)},
 		{"etcd", where},
+		{"load", fmt.Sprintf("%d transactions a second, four of five of them transfers between %d accounts in %d tables; a DDL every %v in each of three streams",
+			r.Origin.Rate, r.Origin.Accounts, r.Origin.Tables, r.Origin.DDLEvery)},
 		{"transactions upstream", r.Load.Txns},
 		{"heartbeats", r.Load.Beats},
 		{"transactions in the binary log", r.Txns},

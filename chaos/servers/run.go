@@ -27,6 +27,7 @@ type Plan struct {
 type Result struct {
 	Plan
 	*Verdict
+	Origin   origin.Config
 	Outcomes []Outcome
 	Load     origin.End
 	Lives    int      // processes of all servers
@@ -44,6 +45,7 @@ func Run(ctx context.Context, cfg Config, p Plan, told func(Outcome)) *Result {
 	r := &Result{Plan: p, Verdict: &Verdict{}}
 	cfg.Dir = filepath.Join(cfg.Dir, fmt.Sprintf("seed-%d", p.Seed))
 	cfg.Servers, cfg.Apart, cfg.Origin.Seed = p.Servers, p.Apart, p.Seed
+	r.Origin = cfg.Origin
 	if r.Err = os.MkdirAll(cfg.Dir, 0o700); r.Err == nil {
 		r.Err = r.run(ctx, cfg, told)
 	}

@@ -21,9 +21,12 @@ import (
 var (
 	runs    = flag.Int("runs", 0, "how many seeds to run, in a row; 0: one, in short form")
 	seed    = flag.Uint64("seed", 1, "the first of them")
-	script  = flag.String("script", "kills", "what befalls the servers: kills or pauses")
+	script  = flag.String("script", "kills", "what befalls the servers: kills, pauses or outages")
 	events  = flag.Int("events", 100, "how many events of the script's main kind")
 	nodes   = flag.Int("servers", 1, "how many servers; with more than one, etcd is in a process of its own")
+	rate    = flag.Int("rate", origin.Default().Rate, "transactions a second")
+	tables  = flag.Int("tables", origin.Default().Tables, "tables that the accounts are in")
+	pause   = flag.Duration("ddl-every", origin.Default().DDLEvery, "time between two DDLs of each of three streams")
 	sluice  = flag.String("sluice", "", "the command of Sluice; it is built, where it is not given")
 	summary = flag.String("summary", "", "a file to write the results to, in Markdown")
 	keep    = flag.String("keep", "", "a directory for logs and data of runs that fail; they are removed otherwise")
@@ -68,6 +71,8 @@ func config(t *testing.T) servers.Config {
 		Sluice: *sluice, Program: program, Dir: *keep, Origin: origin.Default(),
 		SyncPointEvery: time.Second, Patience: 2 * time.Minute,
 	}
+	c.Origin.Rate, c.Origin.Tables, c.Origin.DDLEvery = *rate, *tables, *pause
+	c.Origin.Accounts = max(c.Origin.Accounts, 2*c.Origin.Tables)
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}

@@ -117,7 +117,7 @@ func TestWhenTheLagIsBack(t *testing.T) {
 
 // A script follows from its seed, and has as many events of its main kind as wanted.
 func TestScripts(t *testing.T) {
-	for name, main := range map[string]string{"kills": KilledName, "pauses": StoppedName} {
+	for name, main := range map[string]string{"kills": KilledName, "pauses": StoppedName, "outages": FellName} {
 		once, again := Scripts()[name](3, 20, 2), Scripts()[name](3, 20, 2)
 		n := 0
 		for i, step := range once {
