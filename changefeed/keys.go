@@ -117,6 +117,7 @@ var sinkKeys = []Key{
 	{Path: "sink.enable-partition-separator", Meaning: "folders by partition", Effect: Lacking, Why: whyStorage, sinks: kindStorage},
 	{Path: "sink.file-index-digit", Meaning: "digits of a file's number", Effect: Lacking, Why: whyStorage, sinks: kindStorage, bound: between(6, 20)},
 	{Path: "sink.safe-mode", Meaning: "write rows so that a second delivery changes nothing", Effect: Handed, Why: "docs/mysql.md says which values it takes", sinks: kindMySQL},
+	{Path: "sink.verify-rewriting-ddl", Meaning: "compare columns that a DDL rewrote with upstream's, and write rows anew that differ", Effect: Handed, Why: "docs/mysql.md says how; it is on", sinks: kindMySQL},
 	{Path: "sink.only-output-updated-columns", Meaning: "old rows with changed columns only", Effect: Lacking, Why: whyFormats, sinks: kindMessages},
 	{Path: "sink.delete-only-output-handle-key-columns", Meaning: "deletes with key columns only", Effect: Lacking, Why: whyFormats, sinks: kindMessages},
 	{Path: "sink.content-compatible", Meaning: "what Canal itself would write", Effect: Lacking, Why: whyFormats, sinks: kindMessages},

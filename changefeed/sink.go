@@ -13,6 +13,7 @@ type Sink struct {
 	EnablePartitionSeparator         bool             `toml:"enable-partition-separator" json:"enable_partition_separator"`
 	FileIndexDigit                   int              `toml:"file-index-digit" json:"file_index_width,omitempty"`
 	SafeMode                         *bool            `toml:"safe-mode" json:"safe_mode,omitempty"`
+	VerifyRewritingDDL               *bool            `toml:"verify-rewriting-ddl" json:"verify_rewriting_ddl,omitempty"`
 	OnlyOutputUpdatedColumns         *bool            `toml:"only-output-updated-columns" json:"only_output_updated_columns,omitempty"`
 	DeleteOnlyOutputHandleKeyColumns *bool            `toml:"delete-only-output-handle-key-columns" json:"delete_only_output_handle_key_columns,omitempty"`
 	ContentCompatible                *bool            `toml:"content-compatible" json:"content_compatible,omitempty"`

@@ -45,6 +45,9 @@ type Config struct {
 	Life string
 	// NoDDLRecord keeps DDLs from being noted downstream.
 	NoDDLRecord bool
+	// NoVerify leaves it at what the downstream makes of a column's old values when a
+	// DDL rewrites them.
+	NoVerify bool
 	// SyncPointRetention is how long rows of sync points are kept; 0 for ever.
 	SyncPointRetention time.Duration
 
@@ -217,6 +220,12 @@ var params = []param{
 			return errText("none or table")
 		}
 		return nil
+	}, ""},
+	{"verify-rewriting-ddl", func(c *Config, v string) error {
+		var verified bool
+		err := setBool(&verified, v)
+		c.NoVerify = !verified
+		return err
 	}, ""},
 	{"where-clause", func(_ *Config, v string) error {
 		if v != "default" {

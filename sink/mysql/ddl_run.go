@@ -50,6 +50,9 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if script.empty() {
 		return nil // nothing was noted either
 	}
+	if err := s.verify(ctx, leave, d); err != nil {
+		return err
+	}
 	return run.note(ctx, s.noted.done(d))
 }
 

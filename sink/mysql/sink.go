@@ -12,8 +12,9 @@ import (
 )
 
 // Snapshot reads rows that no event carries: those of a table that a FLASHBACK
-// or RECOVER statement brought back, and those that are left of a table of which
-// a statement took a partition that the downstream cuts otherwise.
+// or RECOVER statement brought back, those that are left of a table of which
+// a statement took a partition that the downstream cuts otherwise, and those whose
+// column a statement rewrote.
 type Snapshot interface {
 	// Rows hands fn every row of t as of at, as inserts.
 	Rows(ctx context.Context, t *event.Table, at tso.TS, fn func(*event.Row) error) error
