@@ -171,6 +171,8 @@ var (
 		"raise max_allowed_packet downstream above the named size; the changefeed then goes on by itself", Retry}
 	MySQLQuery = &Code{"CDC:ErrMySQLQueryError", "a question about the downstream database's own state failed",
 		"read the database's own message in this error, and check the user's privileges; it is asked again", Retry}
+	SameUpstreamDownstream = &Code{"CDC:ErrSameUpstreamDownstream", "the downstream is the cluster that the changefeed reads",
+		"check host and port of the sink URI: every row would come back as a change of its own", Terminal}
 	ExecDDLFailed = &Code{"CDC:ErrExecDDLFailed", "the downstream database refused a DDL",
 		"read the database's own message in this error; make the DDL possible downstream, or leave it out by a filter rule", Terminal}
 	DDLNotPortable = &Code{"CDC:ErrDDLNotPortable", "the downstream database has nothing that this DDL could become",
@@ -231,7 +233,7 @@ func All() []*Code {
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		TxnTooLarge,
-		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, ExecDDLFailed, DDLNotPortable,
+		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
 		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, ObjectExists, ObjectNotFound,
 		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,

@@ -3,6 +3,7 @@ package mysql
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ func TestTableAlteredByHand(t *testing.T) {
 	for alter, undo := range map[string]string{
 		"alter table t drop column a":                                      "alter table t add column a int not null",
 		"alter table t rename column a to b":                               "alter table t rename column b to a",
+		"alter table t add column z int not null":                          "alter table t drop column z",
 		"rename table t to elsewhere":                                      "rename table elsewhere to t",
 		"alter table t partition by list (id) (partition p values in (7))": "alter table t remove partitioning",
 	} {
@@ -185,4 +187,250 @@ func TestListedPrivileges(t *testing.T) {
 	w.want("select id, p, c from t")
 	w.ddl(&event.DDL{Action: event.ActionTruncateTable, Query: "truncate table t", Tables: []event.TableChange{{Before: tab, After: tab}}})
 	w.ddl(&event.DDL{Action: event.ActionDropTable, Query: "drop table t", Tables: []event.TableChange{{Before: tab}}})
+}
+
+// saying makes the server answer every row of a table with an error of that
+// number, until the returned function is called. The number may be one that this
+// server does not have itself.
+func (w *world) saying(table string, number int) (stop func()) {
+	w.Helper()
+	w.rows("create trigger says before insert on " + table + " for each row signal sqlstate 'HY000' set mysql_errno = " + strconv.Itoa(number) + ", message_text = 'said'")
+	return func() { w.rows("drop trigger says") }
+}
+
+// What is over after a while is waited for, and the row arrives: a server that is
+// read-only or shuts down, connections that are ended, locks, TiDB's own conflicts.
+func TestWhatIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1")
+	tab := w.create("create table t (id int primary key)")
+	retried := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", retried})
+	for n, number := range []int{
+		errTooManyConns, errServerShutdown, errReadOnly, errQueryInterrupted, errReadOnlyTxn, errReadOnlyMode, errConnectionKilled, errIdle,
+		errRecordChanged, errLockWait, errDeadlock, errStatementTime, errExecutionTime,
+		8002, 8005, 8022, 8027, 8028, 9001, 9002, 9003, 9004, 9005, 9007, 9010, 9011, 9012, 9013,
+	} {
+		stop := w.saying("t", number)
+		var g errgroup.Group
+		g.Go(func() error {
+			return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, n, nil, cells(strconv.Itoa(n))))})
+		})
+		if text := <-retried; !strings.Contains(text, strconv.Itoa(number)) {
+			t.Errorf("%d: %s", number, text)
+		}
+		stop()
+		if err := g.Wait(); err != nil {
+			t.Errorf("%d: %v", number, err)
+		}
+		for len(retried) > 0 {
+			<-retried // of an attempt before the trigger was gone
+		}
+		w.want("select id from t where id = "+strconv.Itoa(n), strconv.Itoa(n))
+	}
+}
+
+// What will be refused again is not tried again here: its code says what to do.
+func TestWhatIsRefusedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1")
+	tab := w.create("create table t (id int primary key)")
+	said := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", said})
+	for code, numbers := range map[*cdcerr.Code][]int{
+		cdcerr.MySQLAccessDenied: {errDBAccessDenied, errAccessDenied, errTableDenied, errColumnDenied, errSpecificDenied, errMustChangePass, errPassExpired,
+			errPassExpiredTiDB, errAccountLocked, errAccountLockedM},
+		cdcerr.MySQLTableDiffers: {errNull, errUnknownDB, errUnknownColumn, errColumnCount, errNoSuchTable, errOutOfRange, errTruncated, errWrongValue, errWrongObject,
+			errNoDefault, errBadValue, errIllegalValue, errDataTooLong, errNotInsertable, errWrongValueFor, errNoPartition, errGeneratedM, errGenerated, errInvalidJSON},
+		cdcerr.MySQLPacket: {errPacketTooLarge},
+		cdcerr.MySQLTxn:    {errDuplicateKey, 1105, 1644},
+	} {
+		for _, number := range numbers {
+			stop := w.saying("t", number)
+			err := w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+			if !code.Is(err) || !strings.Contains(err.Error(), strconv.Itoa(number)) || len(said) != 0 {
+				t.Errorf("%d: %v, want %s", number, err, code.ID)
+			}
+			stop()
+		}
+	}
+	w.insert(tab, cells("1"))
+}
+
+// waiting is the id of the connection that waits with a statement of that kind.
+func (w *world) waiting(kind string) string {
+	for {
+		if ids := column(w, w.db, "select id from information_schema.processlist where info like '%"+kind+"%' and id <> connection_id() and time_ms > 20"); len(ids) > 0 {
+			return ids[0]
+		}
+	}
+}
+
+// A statement or a connection of ours that an operator kills is begun anew.
+func TestKilledByAnOperator(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1")
+	tab := w.create("create table t (id int primary key)")
+	w.insert(tab, cells("1"))
+	retried := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", retried})
+	for _, kill := range []string{"kill query ", "kill connection "} {
+		other, err := w.db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Exec("select * from " + qualified(w.schema, "t") + " where id = 1 for update"); err != nil {
+			t.Fatal(err)
+		}
+		var g errgroup.Group
+		g.Go(func() error {
+			return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, cells("1"), cells("1")))})
+		})
+		mustExec(t, w.db, kill+w.waiting("REPLACE"))
+		<-retried
+		if err := other.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Wait(); err != nil {
+			t.Errorf("%s: %v", kill, err)
+		}
+	}
+	w.want("select id from t", "1")
+}
+
+// Of a deadlock we are the victim, and write again.
+func TestDeadlock(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1")
+	tab := w.create("create table t (id int primary key, n int)")
+	w.create("create table heavy (id int primary key)")
+	w.insert(tab, cells("1", "1"), cells("2", "1"))
+	retried := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", retried})
+	other, err := w.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{ // what has written more survives
+		"insert into " + qualified(w.schema, "heavy") + " select seq from " + qualified(w.schema, "seq_1_to_500"),
+		"select * from " + qualified(w.schema, "t") + " where id = 2 for update",
+	} {
+		if _, err := other.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var g errgroup.Group
+	g.Go(func() error {
+		return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, cells("1", "1"), cells("1", "2")), w.row(tab, 2, cells("2", "1"), cells("2", "2")))})
+	})
+	w.waiting("REPLACE")
+	if _, err := other.Exec("select * from " + qualified(w.schema, "t") + " where id = 1 for update"); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-retried; !strings.Contains(text, strconv.Itoa(errDeadlock)) {
+		t.Error(text)
+	}
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("select id, n from t", "1|2", "2|2")
+}
+
+// A disk that takes no commit for longer than read-timeout is an absence like any
+// other: shown, waited for, and over when it is over.
+func TestSlowDisk(t *testing.T) {
+	w := newWorld(t)
+	w.sink = openURI(t, server.URI()+"?worker-count=1&read-timeout=200ms")
+	tab := w.create("create table t (id int primary key)")
+	told := new(warned)
+	w.sink.cfg.Warn = told.take
+	retried := make(chan string, 1)
+	w.sink.log = slog.New(heard{"trying again", retried})
+	conn, err := w.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "flush tables with read lock"); err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	g.Go(func() error {
+		return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
+	})
+	<-retried
+	if _, err := conn.ExecContext(t.Context(), "unlock tables"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if all := told.told(); len(all) == 0 || !cdcerr.MySQLConnection.Is(all[0]) {
+		t.Error(all)
+	}
+	w.want("select id from t", "1")
+}
+
+// A password that is refused as it stands may be base64; what is refused both ways
+// is refused for what stands in the URI.
+func TestPasswordInBase64(t *testing.T) {
+	db := openDB(t)
+	mustExec(t, db, "create or replace user coded@'%' identified by 'hunter2'")
+	t.Cleanup(func() { mustExec(t, db, "drop user coded@'%'") })
+	for password, ok := range map[string]bool{"hunter2": true, "aHVudGVyMg==": true, "aHVudGVyMw==": false, "hunter": false} {
+		cfg, err := ParseURI(strings.Replace(server.URI(), "root", "coded:"+url.QueryEscape(password), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), cfg, nil, testLog(t))
+		if ok != (err == nil) || err != nil && (!cdcerr.MySQLAccessDenied.Is(err) || strings.Contains(err.Error(), "hunter")) {
+			t.Errorf("%s: %v", password, err)
+		}
+		if err == nil {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A downstream that is the upstream is refused; one that does not say what it is is not.
+func TestSameUpstreamDownstream(t *testing.T) {
+	tidb := mariadb.Start(t, "--version=8.0.11-TiDB-v8.5.1")
+	db := tidb.DB()
+	defer db.Close()
+	open := func(upstream uint64) error {
+		cfg, err := ParseURI(tidb.URI())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Upstream = upstream
+		s, err := Open(t.Context(), cfg, nil, testLog(t))
+		if err != nil {
+			return err
+		}
+		if s.Dialect().Kind != TiDB {
+			t.Error(s.Dialect())
+		}
+		return s.Close()
+	}
+	if err := open(7); err != nil {
+		t.Errorf("without the table: %v", err)
+	}
+	mustExec(t, db, "create table mysql.tidb (variable_name varchar(64) primary key, variable_value varchar(1024))")
+	if err := open(7); err != nil {
+		t.Errorf("without the row: %v", err)
+	}
+	mustExec(t, db, "insert into mysql.tidb values ('cluster_id', '18446744073709551615')")
+	if err := open(1<<64 - 1); !cdcerr.SameUpstreamDownstream.Is(err) || !strings.Contains(err.Error(), "18446744073709551615") {
+		t.Error(err)
+	}
+	for _, other := range []uint64{0, 7} {
+		if err := open(other); err != nil {
+			t.Errorf("%d: %v", other, err)
+		}
+	}
 }

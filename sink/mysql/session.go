@@ -103,6 +103,8 @@ type session struct {
 	multi     bool // the server takes several statements at once
 }
 
+func newSession(cfg Config, pool *sql.DB) *session { return &session{cfg: cfg, pool: pool} }
+
 // packetSlack is what a packet holds beside the text of its statement.
 const packetSlack = 1 << 10
 

@@ -51,7 +51,7 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, pool: pool, session: &session{cfg: cfg, pool: pool}, snapshot: snapshot, log: log}
+	s := &Sink{cfg: cfg, pool: pool, session: newSession(cfg, pool), snapshot: snapshot, log: log}
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -61,6 +61,7 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 		return nil, cdcerr.ConfigInvalid.New("bdr-mode = true: %s is %s %s, which cannot mark what is written to it, so that it would come back; only TiDB can", cfg.String(), d.Kind, d.Text)
 	}
 	workers := cfg.workersOn(s.Dialect())
+	pool = s.pool // it may be another one by now
 	// One each, and a second only while a lost one is being given back.
 	pool.SetMaxOpenConns(2 * (workers + 1))
 	for range workers {
@@ -68,6 +69,10 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	}
 	s.width = newWidth(workers)
 	s.claimer = newClaimer(s.Dialect())
+	if err := s.apart(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
 	if err := s.readNoted(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -77,16 +82,6 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	}
 	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)
 	return s, nil
-}
-
-// connect opens the first connection, at once or not at all. A server or proxy
-// that ends a connection for several statements at once is asked again without.
-func (s *Sink) connect(ctx context.Context) error {
-	_, err := s.session.use(ctx)
-	if err != nil && s.cfg.Multi && !s.session.cfg.Multi {
-		_, err = s.session.use(ctx)
-	}
-	return err
 }
 
 // Dialect is what the downstream is.
