@@ -33,7 +33,8 @@ help: ## list the targets
 playground: ## a recorded TiDB stream through Sluice into a database in this process, with a verdict
 	@mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/playground ./cmd/playground
-	@# The command itself gets Ctrl-C, ends in good order, and its status counts.
+	@# The command itself gets Ctrl-C and ends in good order; its status counts. After a
+	@# Ctrl-C make ends with its own, 130, whatever the command's was.
 	@exec $(CACHE)/playground $(ARGS)
 
 .PHONY: test

@@ -29,7 +29,7 @@ func (c *call) feeds() ([]Feed, error) {
 		if n := strict.Nearest(want, known); n != "" {
 			near = fmt.Sprintf(", did you mean %q?", n)
 		}
-		return nil, cdcerr.InvalidArgument.New("state: %q is none of %s%s", want, strings.Join(known, ", "), near)
+		return nil, cdcerr.InvalidArgument.New("state: %q is none of %s%s", clip(want), strings.Join(known, ", "), near)
 	}
 	all, err := c.node().List(c.Context())
 	if err != nil {

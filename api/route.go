@@ -36,6 +36,17 @@ type route struct {
 // param is a key of a query.
 type param struct{ name, meaning string }
 
+// idMax is how long the name of a changefeed or a capture may be.
+const idMax = 128
+
+// clip is the begin of what is too long to be printed back.
+func clip(s string) string {
+	if len(s) <= idMax {
+		return s
+	}
+	return strings.ToValidUTF8(s[:idMax/2], "") + "…"
+}
+
 // call is one request on its way.
 type call struct {
 	*API
@@ -91,7 +102,7 @@ func (a *API) serveMux(table []route) *http.ServeMux {
 					allowed = append(allowed, r.method)
 				}
 				w.Header().Set("Allow", strings.Join(allowed, ", "))
-				answerError(w, refused{cdcerr.UnknownPath.New("%s %s: the path takes %s", req.Method, req.URL.Path, strings.Join(allowed, ", ")),
+				answerError(w, refused{cdcerr.UnknownPath.New("%s %s: the path takes %s", clip(req.Method), clip(req.URL.Path), strings.Join(allowed, ", ")),
 					http.StatusMethodNotAllowed})
 				return
 			}
@@ -104,7 +115,7 @@ func (a *API) serveMux(table []route) *http.ServeMux {
 		if p := strict.Nearest(req.URL.Path, paths); p != "" {
 			near = fmt.Sprintf(", did you mean %s?", p)
 		}
-		answerError(w, cdcerr.UnknownPath.New("%s %s%s", req.Method, req.URL.Path, near))
+		answerError(w, cdcerr.UnknownPath.New("%s %s%s", clip(req.Method), clip(req.URL.Path), near))
 	})
 	return mux
 }
@@ -178,6 +189,11 @@ func (a *API) admit(c *call, r route) error {
 	if err != nil {
 		return cdcerr.InvalidArgument.Wrap(err, "query")
 	}
+	for _, name := range []string{"changefeed_id", "capture_id"} {
+		if v := c.PathValue(name); len(v) > idMax {
+			return cdcerr.InvalidArgument.New("%s %q is longer than any, which are of %d bytes at most", name, clip(v), idMax)
+		}
+	}
 	known := []string{"keyspace", "namespace"}
 	for _, p := range r.query {
 		known = append(known, p.name)
@@ -190,7 +206,7 @@ func (a *API) admit(c *call, r route) error {
 		if n := strict.Nearest(key, known); n != "" {
 			near = fmt.Sprintf(", did you mean %q?", n)
 		}
-		return cdcerr.InvalidArgument.New("query: unknown key %q%s", key, near)
+		return cdcerr.InvalidArgument.New("query: unknown key %q%s", clip(key), near)
 	}
 	return nil
 }

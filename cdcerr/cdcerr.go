@@ -3,6 +3,7 @@ package cdcerr
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Class is what a changefeed does about an error.
@@ -76,6 +77,15 @@ func Of(err error) *Code {
 		return e.Code
 	}
 	return nil
+}
+
+// Detail is the text of err without its code, wherever in the text that stands.
+func Detail(err error) string {
+	c := Of(err)
+	if c == nil {
+		return err.Error()
+	}
+	return strings.Replace(err.Error(), "["+c.ID+"] ", "", 1)
 }
 
 // Explain is the text for a person who has to act: the error, what its code

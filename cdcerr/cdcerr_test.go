@@ -63,3 +63,16 @@ func TestExplainNamesTheRemedy(t *testing.T) {
 		t.Error(plain)
 	}
 }
+
+func TestDetailIsWithoutTheCode(t *testing.T) {
+	for want, err := range map[string]error{
+		"row 7":            cdcerr.CorruptRow.New("row 7"),
+		"table t: row 7":   fmt.Errorf("table t: %w", cdcerr.CorruptRow.New("row 7")),
+		"row 7: [x] wrong": cdcerr.CorruptRow.Wrap(errors.New("[x] wrong"), "row 7"),
+		"plain":            errors.New("plain"),
+	} {
+		if got := cdcerr.Detail(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -30,12 +30,20 @@ func ParseID(namespace, name string) (ID, error) {
 // Validate tells which half of the name cannot be used.
 func (id ID) Validate() error {
 	if why := wrong(id.Namespace); why != "" {
-		return cdcerr.NamespaceInvalid.New("namespace %q %s", id.Namespace, why)
+		return cdcerr.NamespaceInvalid.New("namespace %q %s", clip(id.Namespace), why)
 	}
 	if why := wrong(id.Name); why != "" {
-		return cdcerr.ChangefeedIDInvalid.New("changefeed-id %q %s", id.Name, why)
+		return cdcerr.ChangefeedIDInvalid.New("changefeed-id %q %s", clip(id.Name), why)
 	}
 	return nil
+}
+
+// clip is the begin of a word that is too long to be printed back.
+func clip(word string) string {
+	if len(word) <= nameMax {
+		return word
+	}
+	return word[:nameMax/2] + "…"
 }
 
 // String is namespace/name.

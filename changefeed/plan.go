@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 )
@@ -112,7 +113,7 @@ func judge(c *Config, rules *filter.Filter, t *event.Table) Fate {
 		return f
 	}
 	if _, err := rules.Rows(t); err != nil {
-		f.Verdict, f.Why, f.Err = Invalid, err.Error(), err
+		f.Verdict, f.Why, f.Err = Invalid, cdcerr.Detail(err), err
 		return f
 	}
 	for _, i := range t.Key {

@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 		`other.t left out: no rule matches it [] []`,
 		`shop.log1 left out: rule "!shop.log*" leaves it out [] []`,
 		`shop.nokey ineligible: unique key u may be NULL in b [] []`,
-		`shop.odd invalid: filter.event-filters[1]: [CDC:ErrExpressionColumnNotFound] nothere = 1, for table shop.odd: there is no column nothere [] [1]`,
+		`shop.odd invalid: filter.event-filters[1]: nothere = 1, for table shop.odd: there is no column nothere [] [1]`,
 		`shop.orders replicated: rule "shop.*" takes it [id] [0]`,
 		`shop.view no rows: rule "shop.*" takes it [] []`,
 	}

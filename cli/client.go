@@ -218,7 +218,7 @@ func (c *client) refusal(status int, text []byte) error {
 	if err := json.Unmarshal(text, &body); err != nil || body.Message == "" {
 		return cdcerr.ServerUnreachable.New("%s answers with HTTP status %d and no error of Sluice's", c.base, status)
 	}
-	detail := strings.TrimPrefix(body.Message, "["+body.Code+"] ")
+	detail := strings.Replace(body.Message, "["+body.Code+"] ", "", 1)
 	for _, code := range cdcerr.All() {
 		if code.ID == body.Code {
 			return code.New("%s", detail)

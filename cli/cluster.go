@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -253,7 +255,11 @@ func (t *terminal) confirm(c *cobra.Command, warning string) error {
 		return nil
 	}
 	fmt.Fprintf(t.Err, "%s Go on? [Y/N] ", warning)
-	line, err := t.in.ReadString('\n')
+	line, err := t.line(c.Context())
+	if c.Context().Err() != nil {
+		fmt.Fprintln(t.Err)
+		return cdcerr.Aborted.New("interrupted")
+	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	if answer == "y" || answer == "yes" {
 		return nil
@@ -263,6 +269,28 @@ func (t *terminal) confirm(c *cobra.Command, warning string) error {
 		return cdcerr.Aborted.New("nobody answered; --no-confirm goes on without asking")
 	}
 	return cdcerr.Aborted.New("nothing was changed")
+}
+
+// line is the next one that the operator types. Ctrl-C ends the waiting for it: what
+// reads on then ends with the process.
+func (t *terminal) line(ctx context.Context) (string, error) {
+	type typed struct {
+		line string
+		err  error
+	}
+	next := make(chan typed, 1)
+	g := new(errgroup.Group)
+	g.Go(func() error {
+		line, err := t.in.ReadString('\n')
+		next <- typed{line, err}
+		return nil
+	})
+	select {
+	case n := <-next:
+		return n.line, n.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 func (t *terminal) credentialsCommand() *cobra.Command {
@@ -280,7 +308,11 @@ func (t *terminal) credentialsCommand() *cobra.Command {
 			to  *string
 		}{{"TiDB user", &who.User}, {"password", &who.Password}, {"CA file", &who.CA}, {"certificate file", &who.Cert}, {"key file", &who.Key}} {
 			fmt.Fprintf(t.Err, "%s (Enter keeps what is there): ", q.ask)
-			line, err := t.in.ReadString('\n')
+			line, err := t.line(c.Context())
+			if c.Context().Err() != nil {
+				fmt.Fprintln(t.Err)
+				return cdcerr.Aborted.New("interrupted, nothing was written")
+			}
 			if v := strings.TrimSpace(line); v != "" {
 				*q.to = v
 			}

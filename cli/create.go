@@ -136,7 +136,19 @@ func (t *terminal) create(c *cobra.Command) error {
 	if err := ask.ask(c.Context(), http.MethodPost, feedsPath, nil, in, &f); err != nil {
 		return err
 	}
-	return t.shown("Create changefeed successfully!", f)
+	if err := t.shown("Create changefeed successfully!", f); err != nil {
+		return err
+	}
+	t.say("It replicates what is committed after %s UTC. How it gets on: sluice cli changefeed query -s -c %s%s", when(f.StartTS), f.ID, elsewhere(f.Keyspace))
+	return nil
+}
+
+// elsewhere is the flag without which a changefeed is not found, if there is one.
+func elsewhere(keyspace string) string {
+	if keyspace == "" || keyspace == changefeed.DefaultNamespace {
+		return ""
+	}
+	return " -k " + keyspace
 }
 
 // shown prints a changefeed as TiCDC does after it was made or changed.
@@ -155,8 +167,8 @@ func (t *terminal) shown(headline string, f api.FeedInfo) error {
 	return nil
 }
 
-// confirmTables asks about tables that cannot be replicated. Whoever is not
-// asked leaves it to the server, which refuses them unless the file lets it.
+// confirmTables asks about tables that cannot be replicated. Whoever does not want
+// to be asked has said yes, as to TiCDC.
 func (t *terminal) confirmTables(c *cobra.Command, tables api.Tables, config map[string]any) error {
 	if len(tables.Ineligible) == 0 || config["ignore_ineligible_table"] == true || config["force_replicate"] == true {
 		return nil
@@ -164,9 +176,6 @@ func (t *terminal) confirmTables(c *cobra.Command, tables api.Tables, config map
 	t.warn("tables without a usable key, which cannot be replicated: %d", len(tables.Ineligible))
 	for _, b := range tables.Ineligible {
 		t.warn("  %s.%s: %s", b.Schema, b.Table, b.Reason)
-	}
-	if str(c, "no-confirm") == "true" {
-		return nil
 	}
 	if err := t.confirm(c, "They will be left out."); err != nil {
 		return err

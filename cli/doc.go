@@ -13,5 +13,5 @@
 //
 // The world is an argument, Env: nothing here reads the process's own.
 //
-// It starts no goroutines beside what server.Run has.
+// Goroutines: what server.Run has, and one that waits for each line that is typed.
 package cli

@@ -172,7 +172,7 @@ func status(err error) int {
 		cdcerr.RequestForward, cdcerr.PDUnreachable, cdcerr.MetaUnreachable}, code):
 		return StatusAway
 	case slices.Contains([]*cdcerr.Code{cdcerr.InvalidArgument, cdcerr.ServerConfigInvalid, cdcerr.NotInRelease, cdcerr.SinkURIInvalid,
-		cdcerr.ConfigInvalid, cdcerr.ChangefeedIDInvalid, cdcerr.NamespaceInvalid, cdcerr.FilterRuleInvalid, cdcerr.FilterExpression, cdcerr.IgnoreEventInvalid,
+		cdcerr.ConfigInvalid, cdcerr.ChangefeedIDInvalid, cdcerr.NamespaceInvalid, cdcerr.FilterRuleInvalid, cdcerr.FilterExpression, cdcerr.FilterColumn, cdcerr.IgnoreEventInvalid,
 		cdcerr.TargetTSInvalid, cdcerr.CheckpointInvalid}, code):
 		return StatusTyped
 	}

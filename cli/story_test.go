@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -199,4 +200,39 @@ func TestStories(t *testing.T) {
 		w := newWorld(t)
 		return func(commands []string) string { return w.play(t, commands) }
 	})
+}
+
+// Whoever is asked and goes away has not agreed.
+func TestInterrupted(t *testing.T) {
+	w := newWorld(t)
+	for _, line := range []string{
+		"cli changefeed create --sink-uri blackhole:/// --server " + w.url,
+		"cli configure-credentials",
+	} {
+		typing, out := io.Pipe() // nobody types
+		ctx, stop := context.WithCancel(t.Context())
+		errs := &signalled{stop: stop, at: []string{"[Y/N] ", "TiDB user"}}
+		status := cli.Main(ctx, strings.Fields(line), cli.Env{In: typing, Out: io.Discard, Err: errs, Home: w.dir, Getenv: func(string) string { return "" }})
+		if status != cli.StatusAborted || !strings.Contains(errs.text.String(), "interrupted") {
+			t.Errorf("%s: %d %s", line, status, errs.text.String())
+		}
+		out.Close()
+	}
+}
+
+// signalled is where an operator presses Ctrl-C once a question stands there.
+type signalled struct {
+	text bytes.Buffer
+	at   []string
+	stop func()
+}
+
+func (s *signalled) Write(b []byte) (int, error) {
+	n, err := s.text.Write(b)
+	for _, question := range s.at {
+		if strings.Contains(s.text.String(), question) {
+			s.stop()
+		}
+	}
+	return n, err
 }

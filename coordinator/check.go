@@ -17,7 +17,7 @@ import (
 func (r *reign) look(ctx context.Context, w *wanted, service string) error {
 	found, plan, err := r.plan(ctx, &w.info, agent.Config{StartTS: w.info.StartTS, GCService: service, GCTTL: creatingTTL})
 	if cdcerr.SnapshotLostByGC.Is(err) {
-		return cdcerr.StartTSBeforeGC.Wrap(err, "start-ts %d (%s)", w.info.StartTS, w.info.StartTS.Time())
+		return cdcerr.StartTSBeforeGC.New("start-ts %d: %s", w.info.StartTS, cdcerr.Detail(err))
 	}
 	if err != nil {
 		return err

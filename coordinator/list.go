@@ -171,7 +171,7 @@ func (c *Coordinator) Resume(ctx context.Context, id api.FeedID, overwrite tso.T
 	if from != 0 && from <= present {
 		if _, err := c.cfg.Capture.Client.HoldGC(ctx, service, creatingTTL, from.Prev()); err != nil {
 			if overwrite != 0 && cdcerr.SnapshotLostByGC.Is(err) {
-				return cdcerr.StartTSBeforeGC.Wrap(err, "overwrite-checkpoint-ts %d", overwrite)
+				return cdcerr.StartTSBeforeGC.New("overwrite-checkpoint-ts %d: %s", overwrite, cdcerr.Detail(err))
 			}
 			return err
 		}

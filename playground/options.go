@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/strict"
 	"github.com/sluice-cdc/sluice/upstream"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 )
@@ -74,8 +76,7 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	o := &Options{}
 	speed := ""
 	f := flag.NewFlagSet("playground", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() { usage(f, stderr) }
+	f.SetOutput(io.Discard) // its own words are followed by sixty lines of help
 	f.Var(repeated{&o.Recordings}, "recording", "recording to replay: `FILE_OR_DIR`; a directory stands for every recording directly in it; may be repeated (default "+defaultRecording+")")
 	f.StringVar(&o.Workload.Kind, "workload", "", "run a workload on a live cluster instead of a recording: `KIND` is "+strings.Join(workload.Kinds(), ", "))
 	f.IntVar(&o.Workload.Rate, "rate", 0, "with --workload: `N` transactions a second (default 200)")
@@ -95,20 +96,53 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	f.StringVar(&speed, "speed", "", "1 replays as it was recorded, 2 twice as fast, 0 as fast as it is read (default 1, with --verify 0)")
 	f.BoolVar(&o.DropExisting, "drop-existing", false, "drop the recording's databases downstream even where tables stand in them that the playground did not make; without it such a run is refused")
 	f.IntVar(&o.Port, "mysql-port", 0, "port on 127.0.0.1 of the database in this process (default: a free one)")
-	if err := f.Parse(args); err != nil {
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		f.SetOutput(stderr)
+		usage(f, stderr)
 		return nil, err
 	}
-	err := o.complete(f.Args(), speed)
-	f.Visit(func(given *flag.Flag) {
-		if given.Name == "sink-uri" && o.SinkURI == "" {
-			err = cdcerr.InvalidArgument.New("--sink-uri is empty: leave it out for the database in this process")
-		}
-	})
+	if err != nil {
+		err = typed(f, err)
+	} else if err = given(f, o); err == nil {
+		err = o.complete(f.Args(), speed)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, cdcerr.Explain(err))
 		return nil, err
 	}
 	return o, nil
+}
+
+// typed says shortly what of the flags cannot be read.
+func typed(f *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return cdcerr.InvalidArgument.New("%s; --help lists all flags", err)
+	}
+	var names []string
+	f.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name) })
+	name = "--" + strings.TrimLeft(name, "-")
+	near := ""
+	if n := strict.Nearest(name, names); n != "" {
+		near = fmt.Sprintf(", did you mean %s?", n)
+	}
+	return cdcerr.InvalidArgument.New("there is no flag %s%s; --help lists all", name, near)
+}
+
+// given refuses values that would be taken for none.
+func given(f *flag.FlagSet, o *Options) (err error) {
+	f.Visit(func(given *flag.Flag) {
+		switch {
+		case given.Name == "sink-uri" && o.SinkURI == "":
+			err = cdcerr.InvalidArgument.New("--sink-uri is empty: leave it out for the database in this process")
+		case given.Name == "rate" && o.Workload.Rate < 1:
+			err = cdcerr.InvalidArgument.New("--rate %d: want at least 1 transaction a second", o.Workload.Rate)
+		case given.Name == "duration" && o.Workload.Duration <= 0:
+			err = cdcerr.InvalidArgument.New("--duration %v: want a time such as 30s", o.Workload.Duration)
+		}
+	})
+	return err
 }
 
 func usage(f *flag.FlagSet, w io.Writer) {
@@ -193,8 +227,6 @@ func (o *Options) live(speed string) error {
 		return bad("--workload %q: want one of %s", w.Kind, strings.Join(workload.Kinds(), ", "))
 	case len(o.Recordings) > 0 || len(o.PD) > 0 || speed != "":
 		return bad("--recording, --pd and --speed have no place beside --workload")
-	case w.Rate < 0 || w.Duration < 0:
-		return bad("--rate %d, --duration %v: below 0", w.Rate, w.Duration)
 	}
 	if w.Rate == 0 {
 		w.Rate = 200

@@ -46,12 +46,17 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 		"--speed 2e6":                  "--speed 2e6",
 		"--mysql-port 70000":           "--mysql-port 70000",
 		"--mysql-port 1 --sink-uri x:": "--mysql-port",
-		"--nope":                       "-nope",
+		"--nope":                       "there is no flag --nope; --help",
+		"-verfy":                       "there is no flag --verfy, did you mean --verify?",
+		"--workload bank --rate 0":     "--rate 0: want at least 1",
+		"--workload bank --rate -3":    "--rate -3: want at least 1",
+		"--workload bank --rate x":     "flag -rate",
+		"--workload bank --duration 0": "--duration 0s: want a time",
 		"--sink-uri=":                  "--sink-uri is empty",
 		"testdata/golden":              "--recording",
 	} {
 		var stderr bytes.Buffer
-		if _, err := ParseOptions(strings.Fields(args), &stderr); err == nil || !strings.Contains(stderr.String(), word) {
+		if _, err := ParseOptions(strings.Fields(args), &stderr); err == nil || !strings.Contains(stderr.String(), word) || strings.Count(stderr.String(), "\n") > 3 {
 			t.Errorf("%s: %v, stderr %q", args, err, stderr.String())
 		}
 	}

@@ -88,6 +88,43 @@ func TestServesUntilASignal(t *testing.T) {
 	}
 }
 
+// Where the end in good order does not come, a second signal ends the command at
+// once. Here it reads a file whose end never comes, which nothing interrupts.
+func TestSecondSignal(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "sluice.toml")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := command("server", "--config", fifo)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It opens once the command reads: signals are looked at by then.
+	writer, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		select {
+		case err := <-ended:
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+				t.Errorf("ended with %v", err)
+			}
+			return
+		case <-again.C:
+			_ = server.Process.Signal(syscall.SIGTERM) // it may have ended meanwhile
+		}
+	}
+	_ = server.Process.Kill()
+	t.Fatal("no number of signals ends it")
+}
+
 // await reads a log until something is in it, and returns what its first group is.
 func await(t *testing.T, path string, what *regexp.Regexp) string {
 	t.Helper()

@@ -53,7 +53,7 @@ var rooms = []Room{
 		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sorter", "upstream")},
 	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
-		wordsAnd("agent", "filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
+		wordsAnd("agent", "filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "strict", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
 	{"bench", Shell, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "pipeline", "schemafeed", "sink", "sink/blackhole", "sorter", "upstream", "upstream/fake", "upstream/fake/encode", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/workload")},
 	{"cmd/bench", Shell, "the command that measures", []string{"bench"}},

@@ -13,7 +13,12 @@ var rewrite = flag.Bool("rewrite", false, "write into the scripts of testdata wh
 // Run plays every file in testdata. start makes what one story is about, and
 // returns what takes a block's commands and says, in whole lines, what followed.
 func Run(t *testing.T, start func(t *testing.T) func(commands []string) string) {
-	files, err := filepath.Glob("testdata/*.txt")
+	RunIn(t, "testdata", start)
+}
+
+// RunIn is Run for another folder.
+func RunIn(t *testing.T, folder string, start func(t *testing.T) func(commands []string) string) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
