@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/api"
@@ -22,6 +23,13 @@ import (
 	"github.com/sluice-cdc/sluice/upstream/fake/live"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 )
+
+// Etcd's members leave some connections between them to the end of the process.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*conn).serve"), goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"))
+}
 
 // patience bounds every wait; a test that needs it has failed.
 const patience = time.Minute
