@@ -190,6 +190,8 @@ type Tables struct {
 	// the shape that they give already, so that they count as carried out
 	// downstream, as they are by whoever copied the data at the start-ts.
 	BegunDDLs []string `json:"begun_ddls,omitempty"`
+	// Notes are ours: what whoever makes the changefeed has to know.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Table is one table, and, ours, why it cannot be replicated.

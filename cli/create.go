@@ -113,7 +113,7 @@ func (t *terminal) create(c *cobra.Command) error {
 	if err := ask.ask(c.Context(), http.MethodPost, "/api/v2/verify_table", nil, in, &tables); err != nil {
 		return err
 	}
-	if err := t.warnIdle(config, in.SinkURI, &tables); err != nil {
+	if err := t.warnIdle(config, in.SinkURI, tables.Notes, &tables); err != nil {
 		return err
 	}
 	for _, statement := range tables.BegunDDLs {
@@ -157,6 +157,7 @@ func (t *terminal) shown(headline string, f api.FeedInfo) error {
 		t.print(t.Out, f)
 		return nil
 	}
+	f.Notes = nil // they are said as warnings
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
@@ -252,7 +253,7 @@ func (t *terminal) update(c *cobra.Command) error {
 	if len(lines) == 0 {
 		return t.done("Changefeed %s is like that already.", was.ID)
 	}
-	if state := changefeed.State(was.State); state != changefeed.Stopped && state != changefeed.Failed {
+	if state := changefeed.State(was.State); state != changefeed.Stopped && state != changefeed.Failed && state != changefeed.Finished {
 		return cdcerr.UpdateRefused.New("changefeed %s is %s, it cannot be updated", was.ID, state)
 	}
 	asks := str(c, "no-confirm") != "true"
@@ -269,7 +270,7 @@ func (t *terminal) update(c *cobra.Command) error {
 	if !asks {
 		t.showChanges(was.ID, lines)
 	}
-	if err := t.warnIdle(config, f.SinkURI, nil); err != nil {
+	if err := t.warnIdle(config, f.SinkURI, f.Notes, nil); err != nil {
 		return err
 	}
 	return t.shown("Update changefeed config successfully!", f)

@@ -88,9 +88,9 @@ func (s settings) config() (changefeed.Config, error) {
 	return changefeed.ParseJSON(text, changefeed.Default())
 }
 
-// warnIdle names what of the settings changes nothing: keys without effect with
-// this sink, and, where the tables are known, rules that match none of them.
-func (t *terminal) warnIdle(s settings, sinkURI string, tables *api.Tables) error {
+// warnIdle says what the server told, and names what of the settings changes
+// nothing: keys without effect with this sink, and, where the tables are known, rules that match none of them.
+func (t *terminal) warnIdle(s settings, sinkURI string, told []string, tables *api.Tables) error {
 	config, err := s.config()
 	if err != nil {
 		return err
@@ -99,8 +99,12 @@ func (t *terminal) warnIdle(s settings, sinkURI string, tables *api.Tables) erro
 	if err != nil {
 		return err
 	}
-	for _, note := range notes {
-		t.warn("%s", note)
+	var said []string
+	for _, note := range append(told, notes...) {
+		if !slices.Contains(said, note) {
+			said = append(said, note)
+			t.warn("%s", note)
+		}
 	}
 	if tables == nil {
 		return nil

@@ -225,6 +225,11 @@ func (t *terminal) tryImport(c *cobra.Command, ask *client, out *foreignFeed, in
 		return out.refuse(cdcerr.UpdateRefused.New("at its checkpoint a DDL was under way that TiCDC has not carried out, and that would count as carried out here: %s; "+
 			"let it go on in TiCDC, wait until the DDL is done, pause it, then import again", strings.Join(tables.BegunDDLs, "; ")))
 	}
+	for _, note := range tables.Notes {
+		if !slices.Contains(out.Notes, note) {
+			out.Notes = append(out.Notes, note)
+		}
+	}
 	out.Tables = len(tables.Eligible)
 	for _, b := range tables.Ineligible {
 		out.Notes = append(out.Notes, fmt.Sprintf("%s.%s is left out: %s", b.Schema, b.Table, b.Reason))

@@ -81,7 +81,7 @@ func (w *wanted) keyed() error {
 
 // tables are those at the start-ts, by whether they would be replicated.
 func (w *wanted) tables() (out api.Tables) {
-	out.BegunDDLs = w.begun
+	out.BegunDDLs, out.Notes = w.begun, w.notes
 	for _, t := range w.plan.Tables {
 		line := api.Table{Schema: t.Schema, Table: t.Table, ID: t.ID}
 		out.All = append(out.All, line)
