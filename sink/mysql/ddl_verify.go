@@ -147,7 +147,8 @@ func (v *verifier) compare(ctx context.Context) error {
 	if err != nil {
 		return coded(err, "comparing the columns of %s that job %d has rewritten", v.table.FullName(), v.ddl.JobID)
 	}
-	out := event.Txn{StartTS: v.ddl.StartTS, CommitTS: v.ddl.SwitchTS}
+	// In a transaction that may have been written before, since its rows have been.
+	out := event.Txn{StartTS: v.ddl.StartTS, CommitTS: min(v.ddl.SwitchTS, v.cfg.Replayed)}
 	for i, r := range v.page {
 		if equal, there := same[i]; there && !equal || !there && v.unique && v.anew > 0 {
 			out.Rows = append(out.Rows, r)
