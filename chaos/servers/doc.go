@@ -6,7 +6,8 @@
 //	 load, heartbeat               killed, ended, …        │  ▲                    ▲
 //	                               etcd in it or apart     │  └ connections killed │
 //	                                                       ▼                       │
-//	                               lag: the heartbeat's age, every 100 ms          │
+//	                               lag: the heartbeat's age, every 100 ms,         │
+//	                               beside that of the checkpoint                   │
 //	 what stood at each sync point, which DDL was carried out ─────────────────────┘
 //
 // A script is Steps, each an event and when it comes; Play carries them out and
@@ -20,6 +21,6 @@
 // table holds what the upstream's holds.
 //
 // Goroutines: a Site has one for each server, which starts it again whenever it has
-// ended, and one that looks at the lag; Close waits for them. Processes end with the
+// ended, and two that look at lags; Close waits for them. Processes end with the
 // test, however it ends.
 package servers

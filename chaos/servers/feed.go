@@ -34,20 +34,17 @@ func (f Feed) String() string {
 	return text
 }
 
-// askMax is how long one answer may take.
+// askMax is how long one answer may take; a server that stands still gives none.
 const askMax = 10 * time.Second
 
+// lookMax is how long a server may take to tell of its changefeed.
+const lookMax = time.Second
+
 // call asks one server after the other, until one answers with what is asked for.
-func (s *Site) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askMax)
-	defer cancel()
+func (s *Site) call(ctx context.Context, patience time.Duration, method, path string, body []byte) ([]byte, error) {
 	var failed error
 	for _, n := range s.Nodes {
-		req, err := http.NewRequestWithContext(ctx, method, "http://"+n.Address+path, bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		text, err := answered(req)
+		text, err := answered(ctx, patience, method, "http://"+n.Address+path, body)
 		if err == nil {
 			return text, nil
 		}
@@ -58,7 +55,13 @@ func (s *Site) call(ctx context.Context, method, path string, body []byte) ([]by
 
 // answered is the body of an answer. Servers come and go, and connections to them
 // are not kept.
-func answered(req *http.Request) ([]byte, error) {
+func answered(ctx context.Context, patience time.Duration, method, url string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -67,19 +70,19 @@ func answered(req *http.Request) ([]byte, error) {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err == nil && res.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, res.Status, bytes.TrimSpace(text))
+		err = fmt.Errorf("%s %s: %s: %s", method, url, res.Status, bytes.TrimSpace(text))
 	}
 	return text, err
 }
 
 func (s *Site) post(ctx context.Context, path string, body []byte) error {
-	_, err := s.call(ctx, http.MethodPost, path, body)
+	_, err := s.call(ctx, askMax, http.MethodPost, path, body)
 	return err
 }
 
 // Feed asks for the changefeed.
 func (s *Site) Feed(ctx context.Context) (f Feed, err error) {
-	text, err := s.call(ctx, http.MethodGet, "/api/v2/changefeeds/"+feedName+"/status", nil)
+	text, err := s.call(ctx, lookMax, http.MethodGet, "/api/v2/changefeeds/"+feedName+"/status", nil)
 	if err != nil {
 		return f, err
 	}
@@ -100,4 +103,18 @@ func (s *Site) Reach(ctx context.Context, ts tso.TS) error {
 		}
 		return nil
 	})
+}
+
+// owner is the server that says that it is.
+func (s *Site) owner(ctx context.Context) *Node {
+	for _, n := range s.Nodes {
+		var status struct {
+			IsOwner bool `json:"is_owner"`
+		}
+		text, err := answered(ctx, lookMax, http.MethodGet, "http://"+n.Address+"/api/v2/status", nil)
+		if err == nil && json.Unmarshal(text, &status) == nil && status.IsOwner {
+			return n
+		}
+	}
+	return s.Nodes[0]
 }

@@ -10,9 +10,10 @@ import (
 
 // The names of events, by which they are counted.
 const (
-	KilledName  = "kill -9"
-	EndedName   = "SIGTERM"
-	SeveredName = "connections killed"
+	KilledName      = "kill -9"
+	KilledOwnerName = "kill -9 of the owner"
+	EndedName       = "SIGTERM"
+	SeveredName     = "connections killed"
 
 	StoppedName   = "SIGSTOP"
 	ContinuedName = "SIGCONT"
@@ -24,6 +25,11 @@ const (
 // Signal sends a server a signal.
 func Signal(name string, node int, sig syscall.Signal) Event {
 	return Event{name, func(ctx context.Context, s *Site) error { return s.Nodes[node].Send(ctx, sig) }}
+}
+
+// SignalOwner sends the owner a signal: the first server where none says that it is.
+func SignalOwner(name string, sig syscall.Signal) Event {
+	return Event{name, func(ctx context.Context, s *Site) error { return s.owner(ctx).Send(ctx, sig) }}
 }
 
 // Sever ends some of the sink's connections, from the downstream's side.
@@ -100,6 +106,9 @@ func Kills(seed uint64, kills, servers int) []Step {
 	for i := range kills {
 		node := rng.IntN(servers)
 		step := Step{Event: Signal(KilledName, node, syscall.SIGKILL), After: upTo(2 * time.Second)}
+		if servers > 1 && rng.IntN(2) == 0 {
+			step.Event = SignalOwner(KilledOwnerName, syscall.SIGKILL)
+		}
 		if i > 0 && rng.IntN(3) == 0 {
 			// A lease lives for five seconds more; the changefeed goes on after that.
 			step.Early, step.After = true, upTo(9*time.Second)

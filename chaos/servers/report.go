@@ -13,8 +13,9 @@ func (o Outcome) Line() string {
 	if o.Returned {
 		took = o.Took.Round(time.Millisecond).String()
 	}
-	return fmt.Sprintf("%10v  %-20s lag at most %8v, at most %v again after: %s",
-		o.At.Round(time.Millisecond), o.Name, o.LagMax.Round(time.Millisecond), small, took)
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	return fmt.Sprintf("%10v  %-20s heartbeat at most %8v, checkpoint at most %8v behind; at most %v again after: %s",
+		ms(o.At), o.Name, ms(most(o.Beat)), ms(most(o.Told)), small, took)
 }
 
 // names are those of the events that came, in the order in which they first did.
@@ -78,26 +79,11 @@ func (r *Result) write(w io.Writer) {
 	for _, t := range r.DDLs {
 		fmt.Fprintf(w, "| %s | %d | %d |\n", t.Kind, t.Upstream, t.Binlog)
 	}
-	fmt.Fprintf(w, "\nThe heartbeat's age from outside, and how long it took until it was at most %v again; one that the next event\n"+
-		"came before is not counted there:\n\n| event | times | counted | back after, median | back after, most | lag, most |\n|---|---|---|---|---|---|\n", small)
+	fmt.Fprintf(w, "\nThe lag at every look, ten a second, from an event until the heartbeat read downstream was at most %v old again, or until\n"+
+		"the next event; the time until then is counted where no other event came before:\n\n"+
+		"| event | times | counted | back after, median | most | heartbeat p99 | most | checkpoint p99 | most |\n|---|---|---|---|---|---|---|---|---|\n", small)
 	for _, name := range r.names() {
-		var took []time.Duration
-		var lag time.Duration
-		for _, o := range r.Outcomes {
-			if o.Name != name {
-				continue
-			}
-			if lag = max(lag, o.LagMax); o.Returned {
-				took = append(took, o.Took)
-			}
-		}
-		if len(took) == 0 {
-			fmt.Fprintf(w, "| %s | %d | 0 | | | %v |\n", name, r.count(name), lag.Round(time.Millisecond))
-			continue
-		}
-		slices.Sort(took)
-		ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-		fmt.Fprintf(w, "| %s | %d | %d | %v | %v | %v |\n", name, r.count(name), len(took), ms(took[len(took)/2]), ms(took[len(took)-1]), ms(lag))
+		r.writeEvent(w, name)
 	}
 	fmt.Fprintln(w)
 	if r.Err != nil {
@@ -106,4 +92,27 @@ func (r *Result) write(w io.Writer) {
 	for _, what := range slices.Concat(r.Wrong, r.Fell) {
 		fmt.Fprintf(w, "- %s\n", what)
 	}
+}
+
+// writeEvent is the line of one kind of event.
+func (r *Result) writeEvent(w io.Writer, name string) {
+	var took, beat, told []time.Duration
+	for _, o := range r.Outcomes {
+		if o.Name != name {
+			continue
+		}
+		beat, told = append(beat, o.Beat...), append(told, o.Told...)
+		if o.Returned {
+			took = append(took, o.Took)
+		}
+	}
+	line := fmt.Sprintf("| %s | %d | %d |", name, r.count(name), len(took))
+	for _, lags := range []struct {
+		all []time.Duration
+		of  float64
+	}{{took, 0.5}, {beat, 0.99}, {told, 0.99}} {
+		slices.Sort(lags.all)
+		line += fmt.Sprintf(" %v | %v |", part(lags.all, lags.of).Round(time.Millisecond), most(lags.all).Round(time.Millisecond))
+	}
+	fmt.Fprintln(w, line)
 }

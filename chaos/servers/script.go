@@ -20,19 +20,22 @@ type Step struct {
 	Early bool
 }
 
-// Outcome is what an event came to, as somebody sees it who knows nothing of Sluice.
+// Outcome is what an event came to.
 type Outcome struct {
 	Name     string
 	At       time.Duration // since the script began
-	Took     time.Duration // until the lag was small again
-	LagMax   time.Duration // meanwhile
+	Took     time.Duration // until the heartbeat was young again
 	Returned bool          // false: the next event came before that
+
+	// The lag until then, at every look, the smallest first.
+	Beat []time.Duration // as somebody sees it who knows nothing of Sluice
+	Told []time.Duration // as servers tell it
 }
 
 // Play carries a script out. Each outcome is told when it is known.
 func (s *Site) Play(ctx context.Context, steps []Step, told func(Outcome)) ([]Outcome, error) {
 	begun := time.Now()
-	if _, err := s.calm(ctx, begun); err != nil {
+	if err := s.calm(ctx, begun); err != nil {
 		return nil, fmt.Errorf("before the first event: %w", err)
 	}
 	var out []Outcome
@@ -42,7 +45,7 @@ func (s *Site) Play(ctx context.Context, steps []Step, told func(Outcome)) ([]Ou
 			return out, ctx.Err()
 		}
 		if step.Early && i > 0 {
-			out = append(out, s.overtaken(steps[i-1].Name, begun, at))
+			out = append(out, s.outcome(steps[i-1].Name, begun, at))
 			told(out[len(out)-1])
 		}
 		at = time.Now()
@@ -52,41 +55,40 @@ func (s *Site) Play(ctx context.Context, steps []Step, told func(Outcome)) ([]Ou
 		if i+1 < len(steps) && steps[i+1].Early {
 			continue
 		}
-		back, err := s.calm(ctx, at)
-		if err != nil {
+		if err := s.calm(ctx, at); err != nil {
 			return out, fmt.Errorf("after event %d, %s: %w", i, step.Name, err)
 		}
-		_, most, _ := s.Lag.returned(at)
-		out = append(out, Outcome{Name: step.Name, At: at.Sub(begun), Took: back.Sub(at), LagMax: most, Returned: true})
+		out = append(out, s.outcome(step.Name, begun, at))
 		told(out[len(out)-1])
 	}
 	return out, nil
 }
 
-// overtaken is the outcome of an event when the next one is about to come.
-func (s *Site) overtaken(name string, begun, at time.Time) Outcome {
+// outcome is that of an event as far as it is known by now.
+func (s *Site) outcome(name string, begun, at time.Time) Outcome {
 	o := Outcome{Name: name, At: at.Sub(begun)}
-	back, most, ok := s.Lag.returned(at)
-	if o.LagMax, o.Returned = most, ok; ok {
-		o.Took = back.Sub(at)
+	until, ok := s.Beat.returned(at)
+	if o.Returned = ok; ok {
+		o.Took = until.Sub(at)
+	} else {
+		until = time.Now()
 	}
+	o.Beat, o.Told = s.Beat.between(at, until), s.Told.between(at, until)
 	return o
 }
 
-// calm waits until the lag is small after a moment, and tells since when.
-func (s *Site) calm(ctx context.Context, since time.Time) (back time.Time, err error) {
-	err = s.until(ctx, fmt.Sprintf("a lag of %v at most", small), func() error {
-		at, most, ok := s.Lag.returned(since)
-		if back = at; ok {
+// calm waits until the lag is small after a moment.
+func (s *Site) calm(ctx context.Context, since time.Time) error {
+	return s.until(ctx, fmt.Sprintf("a lag of %v at most", small), func() error {
+		if _, ok := s.Beat.returned(since); ok {
 			return nil
 		}
 		f, err := s.Feed(ctx)
 		if err != nil {
-			return fmt.Errorf("%v by now; ends of servers: %q; %w", most, s.fell(), err)
+			return fmt.Errorf("ends of servers: %q; %w", s.fell(), err)
 		}
-		return fmt.Errorf("%v by now; the changefeed: %v", most, f)
+		return fmt.Errorf("the changefeed: %v", f)
 	})
-	return back, err
 }
 
 func (s *Site) fell() (all []string) {

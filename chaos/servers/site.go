@@ -61,7 +61,8 @@ type Site struct {
 	Upstream *origin.Upstream
 	Down     *mariadb.Server
 	Nodes    []*Node
-	Lag      *Lag
+	Beat     *Lag // of the heartbeat, read downstream
+	Told     *Lag // of the checkpoint, as servers tell it
 
 	cfg   Config
 	place origin.Place
@@ -123,13 +124,14 @@ func (s *Site) serve(ctx context.Context) error {
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	s.Lag = &Lag{db: s.db, beats: s.cfg.Origin.Beats}
+	s.Beat, s.Told = &Lag{look: s.beat}, &Lag{look: s.checkpoint}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // what is begun ends by Close
 	s.work, ctx = errgroup.WithContext(ctx)
 	for _, n := range s.Nodes {
 		s.work.Go(func() error { return n.run(ctx) })
 	}
-	s.work.Go(func() error { return s.Lag.run(ctx) })
+	s.work.Go(func() error { return s.Beat.run(ctx) })
+	s.work.Go(func() error { return s.Told.run(ctx) })
 	return nil
 }
 
