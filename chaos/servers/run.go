@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -43,10 +42,10 @@ func (r *Result) OK() bool { return r.Err == nil && len(r.Wrong) == 0 }
 func Run(ctx context.Context, cfg Config, p Plan, told func(Outcome)) *Result {
 	begun := time.Now()
 	r := &Result{Plan: p, Verdict: &Verdict{}}
-	cfg.Dir = filepath.Join(cfg.Dir, fmt.Sprintf("seed-%d", p.Seed))
 	cfg.Servers, cfg.Apart, cfg.Origin.Seed = p.Servers, p.Apart, p.Seed
 	r.Origin = cfg.Origin
-	if r.Err = os.MkdirAll(cfg.Dir, 0o700); r.Err == nil {
+	// What an earlier run has left lies beside it.
+	if cfg.Dir, r.Err = os.MkdirTemp(cfg.Dir, fmt.Sprintf("seed-%d-", p.Seed)); r.Err == nil {
 		r.Err = r.run(ctx, cfg, told)
 	}
 	r.Took = time.Since(begun)
