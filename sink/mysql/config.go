@@ -95,6 +95,9 @@ type Config struct {
 	DialTimeout  time.Duration // to connect and set the session up
 	ReadTimeout  time.Duration // until a statement on rows answers
 	WriteTimeout time.Duration // until a packet is on the wire
+	// AsyncDDLTimeout is how long an ADD INDEX is waited for that TiDB goes on with by
+	// itself. Every other DDL is waited for without end.
+	AsyncDDLTimeout time.Duration
 	// Absence is how long a database is waited for that has been connected and
 	// went away. The first connection is not waited for.
 	Absence time.Duration
@@ -137,6 +140,7 @@ func Default() Config {
 		DialTimeout:       10 * time.Second,
 		ReadTimeout:       2 * time.Minute,
 		WriteTimeout:      2 * time.Minute,
+		AsyncDDLTimeout:   2 * time.Minute,
 		// A restart, or a failover that somebody has automated. What takes longer
 		// is for the changefeed to show, and for its own backoff.
 		Absence: 30 * time.Second,
@@ -181,7 +185,7 @@ const notPrepared = "nothing is prepared: values are in the statements"
 
 // params are TiCDC's, with its defaults and bounds, and reconnect-timeout.
 var params = []param{
-	{"async-ddl-timeout", func(_ *Config, v string) error { return setDuration(new(time.Duration), v) }, "every DDL is waited for"},
+	{"async-ddl-timeout", func(c *Config, v string) error { return setDuration(&c.AsyncDDLTimeout, v) }, ""},
 	{"batch-dml-enable", func(c *Config, v string) error { return setBool(&c.Batch, v) }, ""},
 	{"cache-prep-stmts", func(_ *Config, v string) error { return setBool(new(bool), v) }, notPrepared},
 	{"enable-ddl-ts", func(c *Config, v string) error {

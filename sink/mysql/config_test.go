@@ -50,7 +50,7 @@ func TestParametersOfTiCDC(t *testing.T) {
 	if c.Safe || c.MultiUpdateRows != 40 || c.MultiUpdateBytes != 1024 || c.ReadTimeout != 2*time.Minute || c.WriteTimeout != 2*time.Minute {
 		t.Errorf("%+v", c)
 	}
-	if want := "async-ddl-timeout cache-prep-stmts prep-stmt-cache-size time-zone where-clause"; idleOf(c) != want {
+	if want := "cache-prep-stmts prep-stmt-cache-size time-zone where-clause"; idleOf(c) != want {
 		t.Errorf("without effect: %s", idleOf(c))
 	}
 	for kind, want := range map[Kind]int{TiDB: 64, MySQL: 16, MariaDB: 16, Other: 1} {

@@ -279,6 +279,9 @@ func filePattern(name string) string {
 // tookEffect tells whether a statement whose answer was lost has run. Statements
 // that may be repeated whatever they did say no.
 func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (bool, error) {
+	if r.async(text, before) {
+		return r.goesOn(ctx, text, before)
+	}
 	if err := r.awaitEnd(ctx, text); err != nil {
 		return false, err
 	}

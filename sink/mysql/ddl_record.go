@@ -50,6 +50,8 @@ type noted struct {
 	// Done are the jobs of that TS that are done: several may share it.
 	Done []int64   `json:"done,omitempty"`
 	Now  *underway `json:"now,omitempty"`
+	// Building are indexes of DDLs that are done but for these.
+	Building []building `json:"building,omitempty"`
 
 	from tso.TS // TS as it was read at the start: rows up to there are downstream
 }
@@ -127,6 +129,7 @@ func (r *ddlRun) note(ctx context.Context, next *noted) error {
 	if next == nil {
 		return nil
 	}
+	next.Building = r.building
 	err := r.again(ctx, "noting a DDL", func(ctx context.Context) error {
 		if err := r.leave.Check(); err != nil {
 			return err
@@ -193,7 +196,7 @@ func (s *Sink) readNoted(ctx context.Context) error {
 			"if no DDL was under way", s.cfg.whose(), found.Version, notedVersion)
 	}
 	found.from = found.TS
-	s.noted = &found
+	s.noted, s.building = &found, found.Building
 	return nil
 }
 

@@ -28,6 +28,9 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if err := s.again(ctx, "the session", s.session.wake); err != nil {
 		return err
 	}
+	if err := s.awaitBuilding(ctx, leave, d); err != nil {
+		return err
+	}
 	script, err := planDDL(d, s.session.dialect, s.snapshot != nil)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 	}
 	p := r.patience()
 	for {
-		sent, err := r.attempt(ctx, text)
+		sent, err := r.attempt(ctx, text, before)
 		if err == nil {
 			return nil
 		}
@@ -165,7 +168,7 @@ func (r *ddlRun) beginStep(ctx context.Context, i int) (before marks, took bool,
 
 // attempt runs one statement of the script once; sent tells whether the server
 // may have begun it.
-func (r *ddlRun) attempt(ctx context.Context, text string) (sent bool, err error) {
+func (r *ddlRun) attempt(ctx context.Context, text string, before marks) (sent bool, err error) {
 	if err := r.prepare(ctx); err != nil {
 		return false, err
 	}
@@ -175,6 +178,9 @@ func (r *ddlRun) attempt(ctx context.Context, text string) (sent bool, err error
 		return false, err
 	}
 	switch {
+	case r.async(text, before):
+		// The driver closes the connection when nobody waits any more; TiDB goes on.
+		err = r.session.exec(ctx, r.cfg.AsyncDDLTimeout, text)
 	case text != r.script.main:
 		err = r.session.exec(ctx, 0, text)
 	case r.script.zone != nil:

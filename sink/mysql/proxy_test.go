@@ -26,6 +26,8 @@ type proxy struct {
 	seen  int // cuts that were made
 	left  int // packets until it dies; 0: it does not
 	dead  bool
+	// instead are texts of one length of which the second goes to the server.
+	instead [][2]string
 	conns []net.Conn
 }
 
@@ -129,6 +131,9 @@ func (p *proxy) carry(client, up net.Conn) {
 				mu.Lock()
 				swallow = true
 				mu.Unlock()
+			}
+			for _, x := range p.instead {
+				copy(buf, bytes.ReplaceAll(buf[:n], []byte(x[0]), []byte(x[1])))
 			}
 			if _, err := io.Copy(up, bytes.NewReader(buf[:n])); err != nil {
 				return

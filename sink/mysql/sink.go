@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -35,6 +36,8 @@ type Sink struct {
 
 	texts      tableTexts
 	noted      *noted
+	building   []building // at most one a table: another DDL of the table waits
+	looked     time.Time  // when building was last asked for
 	syncPoints syncPoints
 }
 
@@ -89,9 +92,6 @@ func (s *Sink) Dialect() Dialect { return s.session.dialect }
 
 // Whole tells whether every upstream transaction is to be written at once.
 func (s *Sink) Whole() bool { return s.cfg.Atomicity == PerTable }
-
-// Checkpoint does nothing: what was flushed is durable already.
-func (s *Sink) Checkpoint(context.Context, tso.TS) error { return nil }
 
 // Close ends what is being written and gives the connections back.
 func (s *Sink) Close() error {

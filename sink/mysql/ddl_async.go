@@ -1,0 +1,162 @@
+package mysql
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// building is an ADD INDEX that a TiDB downstream goes on with by itself. No row
+// depends on it, so rows and the DDL of other tables do not wait.
+type building struct {
+	Job     int64  `json:"job"` // upstream's
+	TableID int64  `json:"table"`
+	Schema  string `json:"schema"`
+	Text    string `json:"text"`
+	Newest  string `json:"newest"` // TiDB's newest job before it
+}
+
+// A jobState is what became of a statement's job in TiDB.
+type jobState uint8
+
+const (
+	jobUnknown jobState = iota // there is none: the statement never got there
+	jobRuns
+	jobDone
+	jobFailed
+)
+
+// jobStates are TiDB's words for them.
+var jobStates = map[string]jobState{
+	"queueing": jobRuns, "running": jobRuns, "none": jobRuns, "pausing": jobRuns, "paused": jobRuns, "done": jobDone, "synced": jobDone,
+	"rollingback": jobFailed, "rollback done": jobFailed, "cancelling": jobFailed, "cancelled": jobFailed,
+}
+
+// async tells whether a statement may go on by itself. Before needs TiDB's newest
+// job, by which its own is found.
+func (r *ddlRun) async(text string, before marks) bool {
+	return r.session.dialect.Kind == TiDB && before[lastJob] != "" && r.ddl.Action == event.ActionAddIndex &&
+		len(r.script.statements) == 1 && r.script.main == text && len(r.ddl.Tables) == 1 && r.ddl.Tables[0].After != nil
+}
+
+// goesOn finds out what became of an ADD INDEX for which nobody waits any more; done
+// means that the DDL has nothing left to do.
+func (r *ddlRun) goesOn(ctx context.Context, text string, before marks) (done bool, err error) {
+	t := r.ddl.Tables[0].After
+	b := building{Job: r.ddl.JobID, TableID: t.ID, Schema: t.Schema, Text: text, Newest: before[lastJob]}
+	state, err := r.stateOf(ctx, &b)
+	switch {
+	case err != nil || state == jobUnknown:
+		return false, err
+	case state == jobFailed:
+		return false, b.failed()
+	case state == jobRuns:
+		r.log.Info("the downstream goes on with an ADD INDEX by itself", "job", r.ddl.JobID, "statement", text)
+		r.building = append(r.building, b)
+	}
+	return true, nil
+}
+
+func (b *building) failed() error {
+	return cdcerr.ExecDDLFailed.New("job %d: TiDB began %s, and has taken it back: ADMIN SHOW DDL JOBS says why; add the index by hand, and resume the changefeed behind this DDL", b.Job, b.Text)
+}
+
+// stateOf asks for a statement's newest job.
+func (s *Sink) stateOf(ctx context.Context, b *building) (state jobState, err error) {
+	err = s.again(ctx, "looking for a DDL's job", func(ctx context.Context) error {
+		conn, err := s.session.use(ctx)
+		if err != nil {
+			return err
+		}
+		text, err := cellOf(ctx, conn, "SELECT STATE FROM information_schema.ddl_jobs WHERE JOB_ID > "+b.Newest+" AND QUERY = "+quoted(b.Text)+" ORDER BY JOB_ID DESC LIMIT 1", 1)
+		if err != nil || text == "" {
+			state = jobUnknown
+			return err
+		}
+		known := false
+		if state, known = jobStates[strings.ToLower(text)]; !known {
+			return cdcerr.MySQLQuery.New("information_schema.ddl_jobs has a job in state %q", text)
+		}
+		return nil
+	})
+	return state, err
+}
+
+// awaitBuilding waits for the indexes that are being added to tables of a DDL: TiDB
+// would have it stand in line, and Sluice would take it for one that hangs.
+func (s *Sink) awaitBuilding(ctx context.Context, leave sink.Leave, d *event.DDL) error {
+	wait := pauseMin
+	for {
+		at := slices.IndexFunc(s.building, func(b building) bool { return b.concerns(d) })
+		if at < 0 {
+			return nil
+		}
+		if err := leave.Check(); err != nil {
+			return err
+		}
+		over, err := s.lookAt(ctx, at)
+		if err != nil {
+			return err
+		}
+		if over {
+			continue
+		}
+		if wait == pauseMin {
+			s.log.Info("a DDL waits for an index that the downstream still adds", "job", d.JobID, "index", s.building[at].Text)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, pauseMax)
+	}
+}
+
+// concerns tells whether a DDL is about the table, or its database.
+func (b *building) concerns(d *event.DDL) bool {
+	if d.DatabaseBefore != nil && strings.EqualFold(d.DatabaseBefore.Name, b.Schema) {
+		return true
+	}
+	return slices.ContainsFunc(d.Tables, func(c event.TableChange) bool {
+		return c.Before != nil && c.Before.ID == b.TableID || c.After != nil && c.After.ID == b.TableID
+	})
+}
+
+// lookAt asks for one that is being built, and forgets it when it is over.
+func (s *Sink) lookAt(ctx context.Context, at int) (over bool, err error) {
+	b := s.building[at]
+	state, err := s.stateOf(ctx, &b)
+	if err != nil || state == jobRuns {
+		return false, err
+	}
+	s.building = slices.Delete(slices.Clone(s.building), at, at+1)
+	if state != jobDone {
+		return true, b.failed()
+	}
+	s.log.Info("the downstream has added an index", "job", b.Job, "statement", b.Text)
+	return true, nil
+}
+
+// lookEvery is how often indexes that are being added are asked for. Nothing waits
+// for the answer.
+const lookEvery = 5 * time.Second
+
+// Checkpoint implements sink.Sink. What was flushed is durable already; an index
+// that is being added is looked at, so that one that fails is not passed over.
+func (s *Sink) Checkpoint(ctx context.Context, _ tso.TS) error {
+	if len(s.building) == 0 || time.Since(s.looked) < lookEvery {
+		return nil
+	}
+	s.looked = time.Now()
+	for at := len(s.building) - 1; at >= 0; at-- {
+		if _, err := s.lookAt(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
