@@ -91,6 +91,7 @@ lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
 bench: ## what the data path costs beside a bare stream, and how late it is
 	$(GO) run ./cmd/bench $(ARGS)
 	$(GO) test -run '^$$' -bench . -benchmem ./pipeline
+	$(GO) test -run '^$$' -bench Million -benchtime 1x ./scheduler
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME each; FUZZ='word' takes those that it matches

@@ -50,10 +50,10 @@ func Default() Config {
 		SilentTicks:    30, // a second and a half; a capture reports every tick that it moves, and 5 times a second else
 		BrokenTicks:    6,  // 300 ms to come back on another connection
 		HeartbeatTicks: 4,
-		BalanceTicks:   100, // a new capture gets its share within five seconds
-		BatchMax:       10_000,
-		OrdersMax:      4096, // half a megabyte on the wire
-		MovesMax:       100,  // each stalls one table for a few round trips
+		BalanceTicks:   100,   // a new capture gets its share within five seconds
+		BatchMax:       5_000, // 20 ms of the owner's time; a capture with 100,000 spans is taken over within a second
+		OrdersMax:      4096,  // half a megabyte on the wire
+		MovesMax:       100,   // each stalls one table for a few round trips
 		Split:          SplitConfig{PartMax: 100},
 	}
 }

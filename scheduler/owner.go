@@ -304,7 +304,7 @@ func (o *Owner) Rebuilding() bool { return o.rebuilding }
 
 // Settled tells whether nothing is under way: every span replicates.
 func (o *Owner) Settled() bool {
-	return !o.rebuilding && len(o.lost) == 0 && o.loose.min() == tso.Max && len(o.pending) == 0
+	return !o.rebuilding && len(o.lost) == 0 && o.moving == 0 && o.loose.min() == tso.Max && len(o.pending) == 0
 }
 
 // Count is how many spans a capture has a part in.

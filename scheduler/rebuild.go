@@ -103,8 +103,7 @@ func (o *Owner) infer(s *ReplicationSet) {
 	}
 	o.become(s, state, "reported to a new owner")
 	switch state {
-	case AbsentState:
-		o.queue(s)
+	case AbsentState: // it waits in Owner.absent since it was made
 	case PrepareState, CommitState: // goes on once all have told
 		s.due = o.now + 1
 		o.due = append(o.due, deadline{s.due, s})

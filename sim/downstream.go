@@ -31,6 +31,7 @@ type downstream struct {
 	synced    tso.TS // the last sync point noted
 	saved     scheduler.Watermark
 	rows      int
+	syncs     int
 }
 
 // nextSync is the sync point that no row may pass.
@@ -128,6 +129,7 @@ func (d *downstream) sync(ts tso.TS) error {
 		return breaks("P6", "sync point %d is noted, %d was next", ts, d.nextSync())
 	}
 	d.synced = ts
+	d.syncs++
 	return nil
 }
 

@@ -100,6 +100,9 @@ func (l *lead) tick(w *world) {
 		w.fail(breaks("P8", "%v", r.Err))
 		return
 	}
+	for i := range r.Trace {
+		w.causes[r.Trace[i].Why]++
+	}
 	if r.Watermark != l.mark {
 		l.mark = r.Watermark
 		if len(l.tasks) == 0 || l.tasks[len(l.tasks)-1].kind != taskSave {

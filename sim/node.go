@@ -136,6 +136,9 @@ func (n *node) step(w *world, a, b uint32) {
 		return
 	}
 	s := n.spans[int(a)%len(n.spans)]
+	if w.lazy > 0 && s.phase != scheduler.Write && b%w.lazy != 0 {
+		return
+	}
 	switch s.phase {
 	case scheduler.Prepare:
 		if w.up.now >= s.at {

@@ -23,7 +23,8 @@ type Outcome struct {
 	Owners int
 	Rows   int
 	DDLs   int
-	Syncs  bool
+	Syncs  int
+	Causes map[string]int // how many transitions had which cause
 	Err    error
 }
 
@@ -51,12 +52,13 @@ func play(seed uint64, s setting, actions []action) (out Outcome) {
 	if w.err == nil {
 		w.settle()
 	}
-	return Outcome{Seed: seed, Steps: w.steps, Owners: w.owners, Rows: w.down.rows, DDLs: len(w.down.record), Syncs: s.syncEvery > 0, Err: w.err}
+	return Outcome{Seed: seed, Steps: w.steps, Owners: w.owners, Rows: w.down.rows, DDLs: len(w.down.record), Syncs: w.down.syncs, Causes: w.causes, Err: w.err}
 }
 
 // settle ends all faults and waits until everything replicates.
 func (w *world) settle() {
 	w.cut = [nodesMax][nodesMax]bool{}
+	w.lazy = 0
 	w.start(0, 0)
 	for _, n := range w.nodes {
 		if n != nil {
@@ -118,7 +120,21 @@ func (w *world) settled() bool {
 	if w.etcdOwner == nil || w.etcdOwner.lead == nil || w.etcdOwner.lead.rev != w.etcdRev {
 		return false
 	}
-	return w.etcdOwner.lead.owner.Settled() && w.down.saved.Checkpoint == w.up.now
+	o := w.etcdOwner.lead.owner
+	if !o.Settled() || w.down.saved.Checkpoint != w.up.now {
+		return false
+	}
+	// Nothing is left behind: captures hold what the owner knows of.
+	sets, holds := 0, 0
+	for _, s := range w.up.sources {
+		sets += len(o.Sets(s.id))
+	}
+	for _, n := range w.nodes {
+		if n != nil {
+			holds += n.half.Len()
+		}
+	}
+	return sets == holds
 }
 
 func (w *world) state() string {
@@ -129,6 +145,11 @@ func (w *world) state() string {
 	}
 	o := w.etcdOwner.lead.owner
 	fmt.Fprintf(&b, ", owner %s, settled %v, rebuilding %v", w.etcdOwner.id, o.Settled(), o.Rebuilding())
+	for _, n := range w.nodes {
+		if n != nil {
+			fmt.Fprintf(&b, ", %s holds %d", n.id, n.half.Len())
+		}
+	}
 	for _, s := range w.up.sources {
 		for _, z := range o.Sets(s.id) {
 			if z.State != scheduler.ReplicatingState {

@@ -18,6 +18,7 @@ type setting struct {
 	batch     int
 	calm      int // rounds without faults at the beginning
 	flavour   flavour
+	lazy      uint32 // stops, and getting ready, take about so many turns
 }
 
 // flavour is of what there is more than usual.
@@ -136,6 +137,9 @@ func plan(seed uint64, steps int) (setting, []action) {
 	}
 	if rng.IntN(3) == 0 {
 		s.syncEvery = int64(10 + rng.IntN(40))
+	}
+	if rng.IntN(3) == 0 {
+		s.lazy = 24
 	}
 	s.calm, s.flavour = 4*rng.IntN(4), flavour(rng.IntN(int(flavours)))
 	table := weights(rng.IntN(3) == 0)

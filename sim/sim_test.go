@@ -19,40 +19,72 @@ func flags() (runs, seed *uint64) {
 
 var runs, seed = flags()
 
+// causes are what has to happen in a run of many seeds, or it shows nothing.
+var causes = []string{
+	"nobody has it", "an operator moves it", "its capture is drained", "spans are evened out", "its table is cut anew",
+	"its parts are ready", "its table stays as it is", "its table is gone", "reported to a new owner", "the secondary stopped", "the primary stopped",
+	"the secondary is gone, the primary writes on", "its capture is gone",
+}
+
+// total is what the seeds of a run have seen together.
+type total struct {
+	mu     sync.Mutex
+	sum    sim.Outcome // guarded by mu
+	failed []sim.Outcome
+}
+
+func (a *total) add(o sim.Outcome) (goOn bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sum.Steps += o.Steps
+	a.sum.Owners += o.Owners
+	a.sum.Rows += o.Rows
+	a.sum.DDLs += o.DDLs
+	a.sum.Syncs += o.Syncs
+	for c, n := range o.Causes {
+		a.sum.Causes[c] += n
+	}
+	if o.Err != nil {
+		a.failed = append(a.failed, o)
+	}
+	return len(a.failed) == 0
+}
+
 // TestSchedules plays seeds one after the other, as many at a time as there are cores.
 func TestSchedules(t *testing.T) {
-	var next, steps, owners, rows, ddls atomic.Int64
-	var failed atomic.Int64
-	failed.Store(-1)
+	all := &total{sum: sim.Outcome{Causes: map[string]int{}}}
+	var next atomic.Uint64
 	var wg sync.WaitGroup
 	begun := time.Now()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for failed.Load() < 0 {
-				n := uint64(next.Add(1) - 1)
-				if n >= *runs {
-					return
-				}
-				out := sim.Run(*seed + n)
-				steps.Add(int64(out.Steps))
-				owners.Add(int64(out.Owners))
-				rows.Add(int64(out.Rows))
-				ddls.Add(int64(out.DDLs))
-				if out.Err != nil {
-					failed.CompareAndSwap(-1, int64(out.Seed))
-				}
+			for n := next.Add(1) - 1; n < *runs && all.add(sim.Run(*seed+n)); n = next.Add(1) - 1 {
 			}
 		})
 	}
 	wg.Wait()
-	if s := failed.Load(); s >= 0 {
-		text, err := sim.Shrink(uint64(s), 3000)
-		t.Fatalf("seed %d: %v\n\nthe shortest schedule found that fails alike:\n%s%v\n\nagain: make sim SEED=%d RUNS=1", s, sim.Run(uint64(s)).Err, text, err, s)
+	if len(all.failed) > 0 {
+		tell(t, all.failed[0])
 	}
-	took := time.Since(begun)
-	line := fmt.Sprintf("%d schedules, %d steps, %d owners, %d rows, %d DDLs, %.0f schedules/s", *runs, steps.Load(), owners.Load(), rows.Load(), ddls.Load(), float64(*runs)/took.Seconds())
+	s := all.sum
+	line := fmt.Sprintf("%d schedules, %d steps, %d owners, %d rows, %d DDLs, %d sync points, %.0f schedules/s",
+		*runs, s.Steps, s.Owners, s.Rows, s.DDLs, s.Syncs, float64(*runs)/time.Since(begun).Seconds())
 	t.Log(line)
-	if rows.Load() == 0 || ddls.Load() == 0 || owners.Load() < int64(*runs) {
-		t.Fatal("nothing happened: ", line)
+	if *runs < 1000 {
+		return
 	}
+	for _, c := range causes {
+		if s.Causes[c] == 0 {
+			t.Errorf("seed %d and all others: nothing happened because %q, so that nothing is shown about it", *seed, c)
+		}
+	}
+}
+
+// tell prints the shortest schedule that fails like this one.
+func tell(t *testing.T, o sim.Outcome) {
+	if *brief {
+		t.Fatalf("seed %d: %v", o.Seed, o.Err)
+	}
+	text, err := sim.Shrink(o.Seed, 3000)
+	t.Fatalf("seed %d: %v\n\nthe shortest schedule found that fails alike:\n%s%v\n\nagain: make sim SEED=%d", o.Seed, o.Err, text, err, o.Seed)
 }

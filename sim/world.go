@@ -29,8 +29,10 @@ type world struct {
 
 	net    []packet
 	cut    [nodesMax][nodesMax]bool // from, to
+	lazy   uint32
 	owners int
 	steps  int
+	causes map[string]int // of transitions
 	err    error
 }
 
@@ -45,7 +47,7 @@ type packet struct {
 const netMax = 48
 
 func newWorld(s setting) *world {
-	w := &world{fenced: s.fenced, ownerConfig: s.owner(), up: newUpstream(s.tables), rev: 1}
+	w := &world{fenced: s.fenced, ownerConfig: s.owner(), up: newUpstream(s.tables), rev: 1, lazy: s.lazy, causes: map[string]int{}}
 	w.down = &downstream{
 		up: w.up, floors: map[capture.ID]scheduler.Term{}, record: map[int64]bool{}, syncEvery: s.syncEvery,
 		synced: w.up.now, saved: scheduler.Watermark{Checkpoint: w.up.now, Resolved: w.up.now},

@@ -1,0 +1,58 @@
+package sim_test
+
+// wrong are lines that could have been written: what broke for others, and what broke
+// here while it was built.
+var wrong = []struct{ name, file, right, wrong string }{
+	{
+		"a secondary is promoted while the primary may write", "transitions.go",
+		"	case s.primary.m != nil:\n		o.halt(s)\n		return\n	case s.table.busy",
+		"	case s.primary.m != nil && s.asked:\n		o.dropPrimary(s, 0)\n		fallthrough\n	case false && s.table.busy",
+	},
+	{"a new owner places before everybody told", "rebuild.go", "if len(o.waits) > 0 || len(o.lost) > 0 ||", "if len(o.lost) > 0 ||"},
+	{"a new owner promotes while it asks", "transitions.go", "case o.rebuilding || s.reshape != nil:", "case s.reshape != nil:"},
+	{"stopping is stopped", "transitions.go", "	case Stopping:\n		o.raise(s, st.Checkpoint)\n	case Absent, Preparing, Prepared:\n	}\n}\n\nfunc (o *Owner) inRemoving", "	case Stopping:\n		o.dropPrimary(s, st.Checkpoint)\n		o.settle(s, \"\")\n	case Absent, Preparing, Prepared:\n	}\n}\n\nfunc (o *Owner) inRemoving"},
+	{"a primary that is stopping is gone", "transitions.go", "	case Stopping:\n		o.raise(s, st.Checkpoint)\n	case Absent, Preparing, Prepared: // promoted, and not begun", "	case Stopping:\n		o.dropPrimary(s, st.Checkpoint)\n		o.promote(s)\n	case Absent, Preparing, Prepared: // promoted, and not begun"},
+	{"a floor counts for a span that it was taken without", "watermark.go", "		s.cover = joining\n		m := s.primary.m\n		m.joining = append(m.joining, s)", "		s.cover = covered\n		s.primary.m.covers++\n		o.loose.remove(s.Checkpoint)"},
+	{"an incomplete report has a floor", "members.go", "	if !r.Complete {\n		return\n	}\n", ""},
+	{"a report is taken for complete although more is to come", "report.go", "			rep.Complete = false\n", ""},
+	{"news is taken twice", "members.go", "st.Change > m.ack {", "st.Change > 0 {"},
+	{"a lost capture's spans begin at the watermark's old end", "watermark.go", "		s.Checkpoint = o.known(s)\n", "		s.Checkpoint = o.known(s).Next()\n"},
+	{"a span goes on from above where it stopped", "owner.go", "x := Order{Verb: v, Span: s.Span, From: s.Checkpoint}", "x := Order{Verb: v, Span: s.Span, From: max(s.Checkpoint, o.mark.Resolved)}"},
+	{"a merged span begins where the first of its parts stopped last", "split.go", "		from = min(from, p.Checkpoint)\n		o.uncount(p)", "		from = p.Checkpoint\n		o.uncount(p)"},
+	{"parts write when the first parent stopped", "split.go", "if slices.ContainsFunc(r.parents, func(p *ReplicationSet) bool { return p.primary.m != nil }) {", "if false {"},
+	{"parts that are not ready replace their parent", "split.go", "func(c *ReplicationSet) bool { return !c.ready }", "func(c *ReplicationSet) bool { return false }"},
+	{"a hole is left after a new owner pieced a table together", "rebuild.go", "	for _, l := range left {\n		s := &Rep", "	for _, l := range left[:0] {\n		s := &Rep"},
+	{"of two writers the older is believed", "rebuild.go", "if !newer(st.Grant, s.grant) {", "if newer(st.Grant, s.grant) {"},
+	{"the watermark passes a DDL that is not done", "watermark.go", "at = min(at, o.pending[0].TS.Prev())", "at = min(at, o.pending[0].TS)"},
+	{"the watermark passes what is known of the schema", "watermark.go", "at, resolved = min(at, o.schema), min(resolved, o.schema)", "resolved = min(resolved, o.schema)"},
+	{"the watermark passes a sync point that is not noted", "watermark.go", "		at = o.sync.Prev()\n", "		at = o.sync\n"},
+	{"a DDL runs when the first of its tables is there", "barrier.go", "			if s.Checkpoint < p.TS {\n				return false", "			if s.Checkpoint < p.TS {\n				return p.reached > 0"},
+	{"a DDL runs one timestamp early", "barrier.go", "if s.Checkpoint < p.TS {", "if s.Checkpoint < p.TS.Prev() {"},
+	{"DDLs of one table run in any order", "barrier.go", "return shares(p.Tables, q.Tables) ||", "return"},
+	{"a table's rows of before a DDL come again", "barrier.go", "			o.raise(s, d.TS)\n", ""},
+	{"captures hear of a sync point's end before it is durable", "barrier.go", "		o.syncAt = syncDone\n", "		o.syncAt = syncDone\n		o.sync = o.cfg.syncAbove(ts)\n		o.syncAt = syncAhead\n		o.tellBarrier()\n"},
+	{"captures pass DDLs below the watermark that is not durable", "barrier.go", "Passed: o.saved.Checkpoint, Sync", "Passed: o.mark.Resolved, Sync"},
+	{"a capture writes to the end of the schema", "report.go", "		limit = min(limit, b)\n", "		_ = b\n"},
+	{"a capture writes past a sync point", "report.go", "limit := min(c.schema, c.barrier.Sync)", "limit := c.schema"},
+	{"a capture does not tell that it came to a DDL", "capture.go", "		h.told = b\n		c.touch(h)\n", "		h.told = b\n"},
+	{"a capture that was fenced off keeps what it had", "capture.go", "	if c.term != 0 {\n		c.work", "	if false {\n		c.work"},
+	{"a span that has stopped can be told to write", "capture.go", "		case Prepared:\n			h.status.Grant", "		case Prepared, Stopped:\n			h.status.Grant"},
+	{"a fenced capture's spans are given on before the fence stands", "members.go", "		o.fences = append(o.fences, Fence{m.id, m.raising})\n", "		o.fences = append(o.fences, Fence{m.id, m.raising})\n		o.Raised(Fence{m.id, m.raising})\n"},
+	{"a capture whose lease ended is not fenced off", "members.go", "		case o.cfg.Fenced:\n			m.gone = true", "		case false:\n			m.gone = true"},
+	{"writers of before the election are not fenced off", "members.go", "		for _, id := range o.writers {", "		for _, id := range o.writers[:0] {"},
+	{"a capture gets its old term back", "members.go", "		o.renew(m).term = o.nextTerm() // not the floor", "		o.renew(m).term = m.term // not the floor"},
+	{"what a reborn capture had is not given on", "members.go", "			m = o.renew(m)\n			m.term = 0\n", "			m.term = 0\n"},
+	{"a capture obeys an owner from before it was known", "capture.go", " || deposed(m.Owner, c.cfg.Floor) ||", " ||"},
+	{"a stray span is not stopped", "members.go", "	m.removing++\n	t.others = append(t.others, s)\n	o.order(m, s, Stop)\n", "	m.removing++\n	t.others = append(t.others, s)\n	o.removed(s)\n"},
+	{"a span is placed while somebody has not let go", "basic.go", "if s.table.busy(s.Span) {", "if false {"},
+	{"nothing is told twice", "owner.go", "	o.due = append(o.due, deadline{s.due, s})\n}", "}"},
+	{"a stop without a secondary is not asked about", "transitions.go", "case s.promoted, s.primary.m != nil && s.secondary.m == nil && !s.dissolves():", "case s.promoted:"},
+	{"a commit without anybody stays", "transitions.go", "			if s.primary.m == nil {\n				o.settle(s, \"the secondary stopped\")\n			}\n", ""},
+	{"what is acknowledged is not forgotten", "report.go", "			delete(c.held, h.status.Span)\n", ""},
+	{"a span's news goes on from the last owner's", "capture.go", "		c.news = c.first\n", ""},
+	{"a dropped table is written on", "owner.go", "		o.remove(s, \"its table is gone\")\n", "		o.uncount(s)\n"},
+	{"spans of tables that nobody wants are kept", "rebuild.go", "			o.stray(f.m, &f.st)\n		}\n	}\n	o.strange = nil\n", "		}\n	}\n	o.strange = nil\n"},
+}
+
+// survivors are wrong lines that break no promise, each with the reason.
+var survivors = map[string]string{}
