@@ -41,6 +41,7 @@ var rooms = []Room{
 	{"filter", Pure, "which tables, DDLs and rows are wanted", wordsAnd("collation", "filter/expr", "strict")},
 	{"filter/expr", Pure, "SQL expressions over one row, as an operator writes them", wordsAnd("collation")},
 	{"schemafeed", Shell, "the schema of one changefeed: its snapshot, its DDLs, its tables by timestamp", wordsAnd("mount", "schema", "upstream")},
+	{"redo", Shell, "the redo log: its writer, its meta, what is removed of it, and its reading and applying", wordsAnd("mount", "objstore", "redo/record", "sink")},
 	{"redo/record", Pure, "the bytes of the redo log: names, files, meta", wordsAnd()},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
@@ -88,7 +89,7 @@ var rooms = []Room{
 
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
-	"codec", "redo", "sink/kafka",
+	"codec", "sink/kafka",
 	"sink/storage", "transport",
 	"web", "fault",
 }

@@ -1,8 +1,6 @@
 package record
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -42,8 +40,8 @@ type Head struct {
 	Program   string // who wrote it
 }
 
-// Builder gathers what becomes one file. Everything that it is given must follow
-// what it was given before, in (commit-ts, start-ts, key); Follows tells.
+// Builder gathers what becomes one file. Every change that it is given must follow
+// what it was given before, in (commit-ts, start-ts, key): RawKV.Less.
 type Builder struct {
 	kind   Kind
 	blocks [][]byte // full ones
@@ -54,7 +52,6 @@ type Builder struct {
 	rows, ddls uint64
 	min, max   tso.TS
 	txn        event.Txn // the one at the end; its Rows are not kept
-	key        []byte    // of the change at the end
 }
 
 // NewBuilder is an empty one.
@@ -73,14 +70,6 @@ func (b *Builder) Max() tso.TS { return b.max }
 
 // Rows is how many changes are in it.
 func (b *Builder) Rows() uint64 { return b.rows }
-
-// Follows tells whether a change comes after all that is in it, or is the last.
-func (b *Builder) Follows(raw *event.RawKV) bool {
-	if b.rows == 0 {
-		return true
-	}
-	return cmp.Or(cmp.Compare(raw.CommitTS, b.txn.CommitTS), cmp.Compare(raw.StartTS, b.txn.StartTS), bytes.Compare(raw.Key, b.key)) >= 0
-}
 
 // Change adds one change with the table by which it is to be decoded.
 func (b *Builder) Change(raw *event.RawKV, t *event.Table) {
@@ -123,7 +112,6 @@ func (b *Builder) change(txn event.Txn, raw *event.RawKV, t *event.Table) {
 	b.block = protowire.AppendBytes(b.block, raw.Key)
 	b.block = protowire.AppendBytes(b.block, raw.Value)
 	b.block = protowire.AppendBytes(b.block, raw.Old)
-	b.key = append(b.key[:0], raw.Key...)
 	b.span(raw.CommitTS)
 	b.rows++
 	b.cut()

@@ -122,7 +122,7 @@ func sample(t testing.TB, codec record.Codec) (record.Name, []byte) {
 
 func sampleMeta() *record.Meta {
 	return &record.Meta{
-		Version: 1, Cluster: 42, Namespace: "default", Changefeed: "orders", Incarnation: "1-a", Number: 7, Owner: 33, Token: "o1",
+		Version: 1, Cluster: 42, Namespace: "default", Changefeed: "orders", Incarnation: "1-a", Number: 7, Owner: 33, Life: 1,
 		Checkpoint: 100, Resolved: 102, Writers: []record.Extent{{Writer: "d1", Kind: record.DDLs, Files: 1, Max: 101}, {Writer: "w1", Kind: record.Rows, Files: 2, Max: 102}},
 	}
 }
@@ -285,26 +285,6 @@ func TestNames(t *testing.T) {
 	for _, bad := range []string{"meta/7.json", "meta/000000000007.jso", "meta/x", ""} {
 		if _, err := record.ParseMetaName(bad); !cdcerr.RedoCorrupted.Is(err) {
 			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
-
-// Order is what makes files of a run follow one another.
-func TestFollows(t *testing.T) {
-	b := record.NewBuilder(record.Rows)
-	at := func(commit, start tso.TS, key string) *event.RawKV {
-		return &event.RawKV{Op: event.Put, CommitTS: commit, StartTS: start, Key: []byte(key)}
-	}
-	if !b.Follows(at(1, 1, "")) {
-		t.Error("the first follows anything")
-	}
-	b.Change(at(10, 5, "k"), &event.Table{})
-	for raw, want := range map[*event.RawKV]bool{
-		at(10, 5, "k"): true, at(10, 5, "l"): true, at(10, 6, "a"): true, at(11, 1, "a"): true,
-		at(10, 5, "j"): false, at(10, 4, "z"): false, at(9, 9, "z"): false,
-	} {
-		if b.Follows(raw) != want {
-			t.Errorf("%+v", raw)
 		}
 	}
 }

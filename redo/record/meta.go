@@ -23,11 +23,13 @@ type Meta struct {
 	Changefeed  string `json:"changefeed"`
 	Incarnation string `json:"incarnation"`
 
-	// Number is that of the meta, one more than the last; Owner is the revision
-	// under which its writer owns the cluster, Token the writer's own name.
+	// Number is that of the meta, one more than the last. Owner is the revision under
+	// which its writer owns the cluster, and Life counts those of one owner: the
+	// larger pair is the later writer. Claim is the first of a writer.
 	Number uint64 `json:"number"`
 	Owner  int64  `json:"owner"`
-	Token  string `json:"token"`
+	Life   uint64 `json:"life"`
+	Claim  bool   `json:"claim,omitempty"`
 
 	Checkpoint tso.TS `json:"checkpoint-ts"`
 	Resolved   tso.TS `json:"resolved-ts"`
@@ -43,6 +45,11 @@ type Extent struct {
 	Kind   Kind   `json:"kind"`
 	Files  uint64 `json:"files"`
 	Max    tso.TS `json:"max"`
+}
+
+// CompareWriters tells whose meta is the later one's.
+func (m *Meta) CompareWriters(o *Meta) int {
+	return cmp.Or(cmp.Compare(m.Owner, o.Owner), cmp.Compare(m.Life, o.Life))
 }
 
 // CompareExtents is the order of Meta.Writers.

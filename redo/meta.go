@@ -1,0 +1,349 @@
+package redo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo/record"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// Mark is what a meta is to say.
+type Mark struct {
+	Checkpoint tso.TS // everything at or below is downstream
+	Resolved   tso.TS // everything at or below is on the storage: rows and DDLs
+	// Extents are the files that hold what lies between. Those that were given once
+	// are kept as long as they are needed: the files of a writer that is gone are not.
+	Extents []record.Extent
+}
+
+// Meta is the owner's hand on a log's meta. Its calls come from one goroutine.
+type Meta struct {
+	cfg    Config
+	id     ID
+	bucket objstore.Bucket
+	gate   *Gate
+
+	stored record.Meta // on the storage
+	number uint64      // the last that is taken there
+	stale  []uint64    // metas of this writer that nobody needs any more
+}
+
+// OpenMeta takes the meta of a log over for the owner of this revision, or begins
+// one that holds everything up to start for downstream. It is cdcerr.NotOwner where
+// a later owner has been there. The place must have been claimed.
+func OpenMeta(ctx context.Context, cfg Config, b objstore.Bucket, id ID, revision int64, start tso.TS) (*Meta, error) {
+	if err := errors.Join(cfg.Validate(), id.Validate()); err != nil {
+		return nil, err
+	}
+	m := &Meta{cfg: cfg, id: id, bucket: b, gate: NewGate(0)}
+	var last *record.Meta
+	err := cfg.retry(ctx, "reading the meta", func() (err error) {
+		last, m.number, err = latest(ctx, b, id)
+		return err
+	})
+	if err != nil && !cdcerr.RedoMetaNotFound.Is(err) {
+		return nil, fmt.Errorf("redo log %v: %w", id, err)
+	}
+	m.stored = record.Meta{
+		Version: record.Version, Cluster: id.Cluster, Namespace: id.Namespace, Changefeed: id.Changefeed, Incarnation: id.Incarnation,
+		Owner: revision, Life: 1, Checkpoint: start, Resolved: start,
+	}
+	if last != nil {
+		if err := m.follow(last, revision); err != nil {
+			return nil, err
+		}
+	}
+	claim := m.stored
+	claim.Claim = true
+	if err := m.persist(ctx, claim); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// follow makes this meta the next after one that is on the storage.
+func (m *Meta) follow(last *record.Meta, revision int64) error {
+	if last.Cluster != m.id.Cluster || last.Namespace != m.id.Namespace || last.Changefeed != m.id.Changefeed || last.Incarnation != m.id.Incarnation {
+		return cdcerr.RedoForeign.New("redo log %v: the meta there is that of %s/%s (%s) of the cluster %d", m.id, last.Namespace, last.Changefeed, last.Incarnation, last.Cluster)
+	}
+	switch cmp.Compare(last.Owner, revision) {
+	case +1:
+		return cdcerr.NotOwner.New("redo log %v: revision %d has written its meta, this owner's is %d", m.id, last.Owner, revision)
+	case 0:
+		m.stored.Life = last.Life + 1
+	}
+	m.stored = merged(m.stored, Mark{Checkpoint: last.Checkpoint, Resolved: last.Resolved, Extents: last.Writers})
+	return nil
+}
+
+// merged is a meta with what it says brought forward, never back.
+func merged(m record.Meta, to Mark) record.Meta {
+	m.Checkpoint = max(m.Checkpoint, to.Checkpoint)
+	m.Resolved = max(m.Resolved, to.Resolved, m.Checkpoint)
+	extents := map[string]record.Extent{}
+	for _, e := range slices.Concat(m.Writers, to.Extents) {
+		was := extents[e.Writer]
+		e.Files, e.Max = max(e.Files, was.Files), max(e.Max, was.Max)
+		extents[e.Writer] = e
+	}
+	m.Writers = nil
+	for _, e := range extents {
+		if e.Files > 0 && e.Max > m.Checkpoint {
+			m.Writers = append(m.Writers, e)
+		}
+	}
+	slices.SortFunc(m.Writers, record.CompareExtents)
+	return m
+}
+
+// Stored is the meta that is on the storage.
+func (m *Meta) Stored() record.Meta { return m.stored }
+
+// Gate is open up to the stored resolved-ts.
+func (m *Meta) Gate() *Gate { return m.gate }
+
+// Advance puts a meta that is not behind the last and not behind the mark, and then
+// opens the gate. It does nothing where nothing moves.
+func (m *Meta) Advance(ctx context.Context, to Mark) error {
+	next := merged(m.stored, to)
+	if next.Checkpoint == m.stored.Checkpoint && next.Resolved == m.stored.Resolved {
+		return nil
+	}
+	next.Claim = false
+	return m.persist(ctx, next)
+}
+
+// persist puts a meta under the next number that is free.
+//
+// Number n+1 is taken, and the last valid meta is that of
+//   - a later writer: this one is no owner any more. That it finds n+1 taken, however
+//     late it comes, is because the first meta of each writer is never removed, and
+//     the later writer's first was put at n+1 if this one's last is n.
+//   - an earlier writer, who is not told yet: it may have opened its gate. What it
+//     says is taken over, and the next number tried. When it comes to this one's
+//     number it is told.
+//   - this writer itself: n+1 is half a meta, which a storage that breaks its promise
+//     left behind, and which opened no gate. The next number is tried.
+func (m *Meta) persist(ctx context.Context, next record.Meta) error {
+	for {
+		next.Number = m.number + 1
+		name := m.id.dir() + record.MetaName(next.Number)
+		text, err := next.Encode()
+		if err != nil {
+			return err
+		}
+		err = m.cfg.retry(ctx, "writing the meta", func() error { return objstore.PutOnce(ctx, m.bucket, name, text) })
+		if err == nil {
+			break
+		}
+		if !cdcerr.ObjectExists.Is(err) {
+			return fmt.Errorf("redo log %v: %w", m.id, err)
+		}
+		var last *record.Meta
+		err = m.cfg.retry(ctx, "reading the meta", func() (err error) {
+			last, m.number, err = latest(ctx, m.bucket, m.id)
+			return err
+		})
+		switch {
+		case cdcerr.RedoMetaNotFound.Is(err): // halves only
+		case err != nil:
+			return fmt.Errorf("redo log %v: %w", m.id, err)
+		default:
+			if next, err = m.meet(next, last); err != nil {
+				return err
+			}
+		}
+	}
+	if last := m.stored; last.Number != 0 && !last.Claim {
+		m.stale = append(m.stale, last.Number)
+	}
+	m.number = next.Number
+	m.stored = next
+	m.gate.Open(next.Resolved)
+	return m.clean(ctx)
+}
+
+// meet is what a meta becomes that finds another one in its place.
+func (m *Meta) meet(next record.Meta, last *record.Meta) (record.Meta, error) {
+	order := last.CompareWriters(&next)
+	switch {
+	case next.Claim && last.Owner == next.Owner:
+		next.Life = last.Life + 1 // two lives began at once: one has to be the later
+	case order > 0:
+		return next, cdcerr.NotOwner.New("redo log %v: the owner of revision %d (life %d) has written its meta %d, this one is %d (life %d)",
+			m.id, last.Owner, last.Life, last.Number, next.Owner, next.Life)
+	}
+	claim := next.Claim
+	next = merged(next, Mark{Checkpoint: last.Checkpoint, Resolved: last.Resolved, Extents: last.Writers})
+	next.Claim = claim
+	return next, nil
+}
+
+// clean removes metas that are behind the last. What cannot be removed is tried
+// again with the next meta; it harms nobody.
+func (m *Meta) clean(ctx context.Context) error {
+	for len(m.stale) > 0 {
+		if err := m.bucket.Delete(ctx, m.id.dir()+record.MetaName(m.stale[0])); err != nil {
+			m.cfg.Log.Debug("redo log: an old meta stays for now", "log", m.id.String(), "error", err)
+			if len(m.stale) > staleMax {
+				m.stale = m.stale[1:]
+			}
+			return ctx.Err()
+		}
+		m.stale = m.stale[1:]
+	}
+	return nil
+}
+
+// staleMax bounds what a storage that refuses to remove makes us remember.
+const staleMax = 1024
+
+// readMeta reads one by its number.
+func readMeta(ctx context.Context, b objstore.Bucket, id ID, number uint64) (*record.Meta, error) {
+	name := id.dir() + record.MetaName(number)
+	text, err := b.Get(ctx, name, 0, objstore.ToEnd)
+	if err != nil {
+		return nil, err
+	}
+	m, err := record.ParseMeta(name, text)
+	if err == nil && m.Number != number {
+		return nil, cdcerr.RedoCorrupted.New("%s says that it is number %d", name, m.Number)
+	}
+	return m, err
+}
+
+// latest is the valid meta with the largest number, and the largest number that is
+// taken. A meta that is removed between the listing and the reading has a successor.
+func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64, error) {
+	for {
+		objects, err := objstore.All(ctx, b, id.dir()+"meta/", "")
+		if err != nil {
+			return nil, 0, err
+		}
+		var taken uint64
+		gone := false
+		for _, o := range slices.Backward(objects) {
+			number, err := record.ParseMetaName(o.Name[len(id.dir()):])
+			if err != nil {
+				return nil, 0, err
+			}
+			taken = max(taken, number)
+			m, err := readMeta(ctx, b, id, number)
+			switch {
+			case err == nil:
+				return m, taken, nil
+			case cdcerr.ObjectNotFound.Is(err):
+				gone = true
+			case !cdcerr.RedoTorn.Is(err) && !cdcerr.RedoCorrupted.Is(err):
+				return nil, 0, err
+			}
+		}
+		if !gone {
+			return nil, taken, cdcerr.RedoMetaNotFound.New("%s holds no meta of %v", b, id)
+		}
+	}
+}
+
+// Collect removes the files that lie wholly at or below the stored checkpoint, and
+// tells how many. What it cannot remove it tries at the next call.
+func (m *Meta) Collect(ctx context.Context) (removed int, err error) {
+	for _, kind := range []record.Kind{record.Rows, record.DDLs} {
+		var names []string
+		err := m.bucket.List(ctx, m.id.dir()+kind.String()+"/", "", func(o objstore.Object) error {
+			name, err := record.ParseName(o.Name[len(m.id.dir()):])
+			if err == nil && name.Max > m.stored.Checkpoint {
+				return errFound // and so do all that follow
+			}
+			if err == nil { // else it is not ours to remove
+				names = append(names, o.Name)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errFound) {
+			return removed, err
+		}
+		for _, name := range names {
+			if err := m.bucket.Delete(ctx, name); err != nil {
+				return removed, err
+			}
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// Keeper persists marks as they come: at most every MetaEvery, and never more than
+// one at a time, so that what comes meanwhile becomes one meta.
+type Keeper struct {
+	meta *Meta
+	// CollectEvery is how often files that nobody needs are looked for.
+	CollectEvery time.Duration
+
+	wake chan struct{} // holds one token
+	mu   sync.Mutex
+	mark Mark // guarded by mu: the newest
+}
+
+// NewKeeper keeps a meta.
+func NewKeeper(m *Meta) *Keeper {
+	return &Keeper{meta: m, CollectEvery: 5 * time.Second, wake: make(chan struct{}, 1)}
+}
+
+// Advance says what the meta should say; it does not wait for it.
+func (k *Keeper) Advance(to Mark) {
+	k.mu.Lock()
+	k.mark.Checkpoint = max(k.mark.Checkpoint, to.Checkpoint)
+	k.mark.Resolved = max(k.mark.Resolved, to.Resolved)
+	// A writer that is not named any more may be gone; its files are needed as before.
+	for _, e := range to.Extents {
+		i := slices.IndexFunc(k.mark.Extents, func(had record.Extent) bool { return had.Writer == e.Writer })
+		if i < 0 {
+			k.mark.Extents = append(k.mark.Extents, e)
+			continue
+		}
+		k.mark.Extents[i] = e
+	}
+	k.mu.Unlock()
+	wake(k.wake)
+}
+
+// Run persists until ctx ends, or another owner has.
+func (k *Keeper) Run(ctx context.Context) error {
+	collected := time.Now()
+	for {
+		select {
+		case <-k.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		k.mu.Lock()
+		to := k.mark
+		k.mark.Extents = slices.DeleteFunc(slices.Clone(k.mark.Extents), func(e record.Extent) bool { return e.Max <= to.Checkpoint })
+		k.mu.Unlock()
+		before := k.meta.stored.Checkpoint
+		if err := k.meta.Advance(ctx, to); err != nil {
+			return err
+		}
+		if k.meta.stored.Checkpoint > before && time.Since(collected) >= k.CollectEvery {
+			collected = time.Now()
+			if n, err := k.meta.Collect(ctx); err != nil {
+				k.meta.cfg.Log.Warn("redo log: files that nobody needs could not be removed; it is tried again", "log", k.meta.id.String(), "removed", n, "error", err)
+			}
+		}
+		timer := time.NewTimer(k.meta.cfg.MetaEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package redo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo/record"
+)
+
+// ownership is the object that says whose place a storage is.
+const ownership = "sluice-redo.json"
+
+// owned is its content.
+type owned struct {
+	Version int    `json:"version"`
+	Cluster uint64 `json:"cluster"`
+}
+
+// ID names one log.
+type ID struct {
+	Cluster    uint64 // of the upstream
+	Namespace  string
+	Changefeed string
+	// Incarnation is another one each time the changefeed is created, or set to
+	// another checkpoint: a log is never continued by what it does not belong to.
+	Incarnation string
+}
+
+// dir is where the log is, in the storage.
+func (id ID) dir() string {
+	return id.Namespace + "/" + id.Changefeed + "/" + id.Incarnation + "/"
+}
+
+func (id ID) String() string { return id.Namespace + "/" + id.Changefeed + " (" + id.Incarnation + ")" }
+
+// Validate refuses what cannot be a part of a name.
+func (id ID) Validate() error {
+	for what, part := range map[string]string{"namespace": id.Namespace, "changefeed": id.Changefeed, "incarnation": id.Incarnation} {
+		if strings.Contains(part, "/") || part == "" {
+			return cdcerr.InvalidArgument.New("redo log: the %s %q cannot be a folder's name", what, part)
+		}
+	}
+	return objstore.CheckName(id.dir() + "x")
+}
+
+// Claim makes the storage a place of the cluster's redo logs, or refuses one that
+// is another's.
+func Claim(ctx context.Context, cfg Config, b objstore.Bucket, cluster uint64) error {
+	return cfg.retry(ctx, "claiming the place", func() error { return claim(ctx, b, cluster) })
+}
+
+func claim(ctx context.Context, b objstore.Bucket, cluster uint64) error {
+	want, err := json.Marshal(owned{Version: record.Version, Cluster: cluster})
+	if err != nil {
+		return fmt.Errorf("encoding whose place it is: %w", err)
+	}
+	err = b.PutNew(ctx, ownership, append(want, '\n'))
+	if !cdcerr.ObjectExists.Is(err) {
+		return err
+	}
+	got, err := owner(ctx, b)
+	if cdcerr.RedoTorn.Is(err) {
+		// Whoever claimed it first was cut off in the midst: nothing has been written here.
+		return b.Put(ctx, ownership, append(want, '\n'))
+	}
+	if err != nil {
+		return err
+	}
+	if got.Cluster != cluster {
+		return cdcerr.RedoForeign.New("%s holds the redo logs of the cluster %d, this one is %d", b, got.Cluster, cluster)
+	}
+	return nil
+}
+
+// owner reads whose place a storage is.
+func owner(ctx context.Context, b objstore.Bucket) (owned, error) {
+	var got owned
+	text, err := b.Get(ctx, ownership, 0, objstore.ToEnd)
+	switch {
+	case cdcerr.ObjectNotFound.Is(err):
+		return got, cdcerr.RedoMetaNotFound.New("%s is no place of redo logs: it has no %s", b, ownership)
+	case err != nil:
+		return got, fmt.Errorf("asking whose place it is: %w", err)
+	case !strings.HasSuffix(string(text), "\n"):
+		return got, cdcerr.RedoTorn.New("%s: %s ends too soon", b, ownership)
+	}
+	if err := json.Unmarshal(text, &got); err != nil || got.Version < 1 {
+		return got, cdcerr.RedoForeign.New("%s: what stands in %s was not written by Sluice: %.80q", b, ownership, text)
+	}
+	if got.Version > record.Version {
+		return got, cdcerr.RedoVersion.New("%s: version %d of the format, this release knows %d", b, got.Version, record.Version)
+	}
+	return got, nil
+}
+
+// Find lists the logs of a storage that have a meta.
+func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
+	o, err := owner(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	var ids []ID
+	// One question a log: the listing goes on behind the last entry of its folder.
+	for after := ""; ; {
+		var next string
+		err := b.List(ctx, "", after, func(o objstore.Object) error {
+			next = o.Name
+			return errFound
+		})
+		if next == "" {
+			return ids, err
+		}
+		parts := strings.Split(next, "/")
+		if len(parts) < 5 {
+			after = next
+			continue
+		}
+		id := ID{Cluster: o.Cluster, Namespace: parts[0], Changefeed: parts[1], Incarnation: parts[2]}
+		metas, err := objstore.All(ctx, b, id.dir()+"meta/", "")
+		if err != nil {
+			return nil, err
+		}
+		if len(metas) > 0 {
+			ids = append(ids, id)
+		}
+		after = strings.TrimSuffix(id.dir(), "/") + "0" // '0' comes after '/'
+	}
+}
+
+// errFound ends a listing of which the first entry was wanted.
+var errFound = fmt.Errorf("found")
+
+// Remove removes a log whose changefeed is gone: first what makes it one, the
+// oldest first, so that a removal that is cut off leaves no log that looks whole.
+func Remove(ctx context.Context, b objstore.Bucket, id ID) error {
+	for _, prefix := range []string{id.dir() + "meta/", id.dir()} {
+		objects, err := objstore.All(ctx, b, prefix, "")
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if err := b.Delete(ctx, o.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
