@@ -75,6 +75,8 @@ var (
 		"check the PD endpoints, the network and the TLS files", Retry}
 	VersionIncompatible = &Code{"CDC:ErrVersionIncompatible", "a PD or TiKV version is outside the supported range",
 		"upgrade the named component, or use a release of Sluice that supports it", Terminal}
+	OtherUpstream = &Code{"CDC:ErrUpstreamMismatch", "a changefeed is of another upstream than the one that the servers follow",
+		"start the servers with the --pd of the changefeed's upstream, or remove the changefeed and create it anew", Terminal}
 	ClusterIDMismatch = &Code{"CDC:ErrClusterIDMismatch", "a store belongs to another cluster than the PD",
 		"check the PD endpoints: they lead to more than one cluster", Terminal}
 	EventFeed = &Code{"CDC:ErrEventFeedEventError", "a change stream from TiKV broke",
@@ -226,7 +228,7 @@ func All() []*Code {
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
 		CaptureNotFound, SchedulerRequest, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
-		PDUnreachable, VersionIncompatible, ClusterIDMismatch, EventFeed, RegionLookup,
+		PDUnreachable, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
 		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,

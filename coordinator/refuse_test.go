@@ -2,11 +2,14 @@ package coordinator_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/meta"
 )
 
 // An expression that does not fit a table that there is, or no table at all, is
@@ -87,4 +90,44 @@ func TestCreationNotesWhatIsMissing(t *testing.T) {
 	if f = s.get(n); len(f.Notes) != 0 {
 		t.Errorf("told again: %v", f.Notes)
 	}
+}
+
+// A changefeed of another upstream does not run on this one's timestamps, and holds
+// nothing back that it could not read.
+func TestOfAnotherUpstream(t *testing.T) {
+	s := newSite(t)
+	n, ctx := s.node(), t.Context()
+	_, err := n.Create(ctx, s.creation())
+	must(t, err)
+	kept, err := n.store.Changefeed(ctx, meta.ChangefeedID{Namespace: feed.Keyspace, Name: feed.Name})
+	must(t, err)
+	must(t, n.Pause(ctx, feed))
+	n.end(s)
+	own := fmt.Sprintf(`"upstream-id":%d}`, s.cluster.ClusterID())
+	if !strings.Contains(string(kept.Info), own) {
+		t.Fatalf("%s", kept.Info)
+	}
+	s.write(feed, []byte(strings.Replace(string(kept.Info), own, `"upstream-id":7}`, 1)))
+	n = s.node()
+	if f := s.get(n); f.State != "failed" || f.Error == nil || f.Error.Code != cdcerr.OtherUpstream.ID {
+		t.Errorf("%s, %+v", f.State, f.Error)
+	}
+	if err := n.Resume(ctx, feed, 0); !cdcerr.OtherUpstream.Is(err) {
+		t.Errorf("resumed: %v", err)
+	}
+	must(t, n.Remove(ctx, feed))
+}
+
+// write puts another configuration in the place of a changefeed's while no node runs.
+func (s *site) write(id api.FeedID, info []byte) {
+	s.Helper()
+	cfg := meta.Default()
+	cfg.Backend, cfg.Cluster, cfg.Embedded.DataDir = meta.BackendEmbedded, "default", filepath.Join(s.dir, "meta")
+	store, err := meta.Open(s.Context(), cfg)
+	must(s.T, err)
+	defer store.Close()
+	kept, err := store.Changefeed(s.Context(), meta.ChangefeedID{Namespace: id.Keyspace, Name: id.Name})
+	must(s.T, err)
+	_, err = store.Put(s.Context(), meta.Fence{}, kept, info, kept.Status)
+	must(s.T, err)
 }

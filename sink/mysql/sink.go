@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
@@ -59,9 +58,9 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 		_ = s.Close()
 		return nil, err
 	}
-	if d := s.Dialect(); cfg.BDR && d.Kind != TiDB {
+	if err := s.suits(); err != nil {
 		_ = s.Close()
-		return nil, cdcerr.ConfigInvalid.New("bdr-mode = true: %s is %s %s, which cannot mark what is written to it, so that it would come back; only TiDB can", cfg.String(), d.Kind, d.Text)
+		return nil, err
 	}
 	workers := cfg.workersOn(s.Dialect())
 	pool = s.pool // it may be another one by now

@@ -68,6 +68,14 @@ func (s *Sink) Survey(ctx context.Context, tables []*event.Table) ([]string, err
 	return notes, nil
 }
 
+// suits tells whether this server may be a downstream at all.
+func (s *Sink) suits() error {
+	if d := s.Dialect(); s.cfg.BDR && d.Kind != TiDB {
+		return cdcerr.ConfigInvalid.New("bdr-mode = true: %s is %s %s, which cannot mark what is written to it, so that it would come back; only TiDB can", s.cfg.String(), d.Kind, d.Text)
+	}
+	return nil
+}
+
 // missingTables are those that the downstream does not have, by name. Letter case
 // does not count: of servers some keep it and some do not.
 func missingTables(ctx context.Context, conn *sql.Conn, tables []*event.Table) (missing []string, err error) {
