@@ -44,7 +44,7 @@ var rooms = []Room{
 	{"redo", Shell, "the redo log: its writer, its meta, what is removed of it, and its reading and applying", wordsAnd("mount", "objstore", "redo/record", "sink")},
 	{"redo/record", Pure, "the bytes of the redo log: names, files, meta", wordsAnd()},
 	{"sink", Shell, "the interface to a downstream", wordsAnd()},
-	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink")},
+	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink", "strict")},
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},

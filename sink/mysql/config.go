@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/strict"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -313,7 +314,7 @@ func (c *Config) setParams(query url.Values) error {
 		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
 		switch {
 		case i < 0:
-			return cdcerr.SinkURIInvalid.New("parameter %s is unknown; did you mean %s?", name, nearest(name))
+			return cdcerr.SinkURIInvalid.New("parameter %s is unknown%s", name, meant(name))
 		case len(query[name]) > 1:
 			return cdcerr.SinkURIInvalid.New("parameter %s stands %d times: want it once", name, len(query[name]))
 		}
@@ -419,34 +420,14 @@ func setDuration(to *time.Duration, text string) error {
 	return nil
 }
 
-// nearest is the known parameter that takes the fewest edits to reach.
-func nearest(name string) string {
-	best, least := "", 1<<30
-	for _, p := range params {
-		if d := edits(name, p.name); d < least {
-			best, least = p.name, d
-		}
+// meant is the end of a message about an unknown parameter.
+func meant(name string) string {
+	known := make([]string, len(params))
+	for i, p := range params {
+		known[i] = p.name
 	}
-	return best
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	if near := strict.Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return "; docs/mysql.md lists all of them"
 }

@@ -21,14 +21,14 @@ type proxy struct {
 	to       string
 	group    errgroup.Group
 
-	mu    sync.Mutex
-	cuts  []cut
-	seen  int // cuts that were made
-	left  int // packets until it dies; 0: it does not
-	dead  bool
+	mu   sync.Mutex
+	cuts []cut
+	seen int // cuts that were made
+	left int // packets until it dies; 0: it does not
+	dead bool
 	// instead are texts of one length of which the second goes to the server.
 	instead [][2]string
-	conns []net.Conn
+	conns   []net.Conn
 }
 
 // A cut ends the connection of the first statement that holds its text: before
