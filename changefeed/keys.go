@@ -143,7 +143,7 @@ var mysqlKeys = handed("sink.mysql-config", kindMySQL, []Key{
 	{Path: "write-timeout", Meaning: "how long sending a packet may take", bound: lasting(time.Millisecond)},
 	{Path: "read-timeout", Meaning: "how long a statement may take", bound: lasting(time.Millisecond)},
 	{Path: "timeout", Meaning: "how long connecting may take", bound: lasting(time.Millisecond)},
-	{Path: "async-ddl-timeout", Meaning: "how long a DDL in the background may take to begin", bound: lasting(time.Millisecond)},
+	{Path: "async-ddl-timeout", Meaning: "how long an ADD INDEX on TiDB is waited for before TiDB goes on with it by itself", bound: lasting(time.Millisecond)},
 	{Path: "enable-batch-dml", Meaning: "put rows together; batch-dml-enable in the URI"},
 	{Path: "enable-multi-statement", Meaning: "several statements a packet; multi-stmt-enable in the URI"},
 	{Path: "enable-cache-prepared-statement", Meaning: "keep prepared statements; cache-prep-stmts in the URI"},

@@ -20,9 +20,9 @@ func TestTruncateIsNotRepeatedOverNewRows(t *testing.T) {
 	w := newWorld(t)
 	x := w.create("create table x (id int primary key, val int)")
 	first := lived(t, server.URI(), "x", nil)
-	before, after := w.txn(w.row(x, 1, nil, cells("1", "1"))), event.Txn{}
+	before := w.txn(w.row(x, 1, nil, cells("1", "1")))
 	truncate := w.numbered(&event.DDL{Action: event.ActionTruncateTable, Tables: []event.TableChange{{Before: x, After: x}}})
-	after = w.txn(w.row(x, 2, nil, cells("2", "2")))
+	after := w.txn(w.row(x, 2, nil, cells("2", "2")))
 	all := func(s *Sink) {
 		t.Helper()
 		for _, err := range []error{
