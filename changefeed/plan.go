@@ -159,18 +159,86 @@ func CheckTable(c *Config, zone *time.Location, q Question) (*Answer, error) {
 	if q.Statement == "" {
 		return a, nil
 	}
+	return a, a.judge(rules, q)
+}
+
+// judge says what becomes of the statement.
+func (a *Answer) judge(rules *filter.Filter, q Question) error {
 	action, err := filter.ActionOf(q.Statement)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if a.Verdict == LeftOut || a.Verdict == Ineligible {
-		a.StatementWhy = "its table is not replicated"
-		return a, nil
+	names, err := filter.NamesIn(q.Statement, a.Schema)
+	if err != nil {
+		return err
 	}
-	if i := rules.Ignores(action, a.Schema, a.Table, q.Statement); i >= 0 {
-		a.StatementWhy = fmt.Sprintf("filter.event-filters[%d] ignores it, as %s", i, action)
-		return a, nil
+	n, about := a.in(names)
+	if !about {
+		var all []string
+		for _, n := range names {
+			all = append(all, n.At().String())
+		}
+		return cdcerr.InvalidArgument.New("the statement is not about %s.%s, but about %s", a.Schema, a.Table, strings.Join(all, ", "))
 	}
-	a.Sent, a.StatementWhy = true, fmt.Sprintf("no event filter ignores it, as %s", action)
-	return a, nil
+	table := a.Table
+	if n.Before.Table == "" && n.After.Table == "" { // a whole database
+		if table = ""; !rules.Schema(a.Schema) {
+			a.StatementWhy = "no table of the database could be replicated"
+			return nil
+		}
+	} else if done, err := a.renamed(rules, n); done || err != nil {
+		return err
+	}
+	if i := rules.Ignores(action, a.Schema, table, q.Statement); i >= 0 {
+		a.Sent, a.StatementWhy = false, fmt.Sprintf("filter.event-filters[%d] ignores it, as %s; rows go on as if it had been sent", i, action)
+		return nil
+	}
+	why := fmt.Sprintf("no event filter ignores it, as %s", action)
+	if a.StatementWhy != "" {
+		why = a.StatementWhy + "; " + why
+	}
+	a.Sent, a.StatementWhy = true, why
+	return nil
+}
+
+// in finds the table among the names of a statement. Names of tables have no letter
+// case in TiDB.
+func (a *Answer) in(names []filter.Named) (filter.Named, bool) {
+	if len(names) == 0 {
+		return filter.Named{Before: filter.Name{Schema: a.Schema, Table: a.Table}}, true // nobody can tell
+	}
+	for _, n := range names {
+		at := n.At()
+		if strings.EqualFold(at.Schema, a.Schema) && (at.Table == "" || strings.EqualFold(at.Table, a.Table)) {
+			return n, true
+		}
+	}
+	return filter.Named{}, false
+}
+
+// renamed decides by the old name, and by what the new one means for the table's
+// rows; done where no event filter is asked any more.
+func (a *Answer) renamed(rules *filter.Filter, n filter.Named) (done bool, err error) {
+	taken := a.Verdict != LeftOut && a.Verdict != Ineligible
+	if n.Before == (filter.Name{}) || n.After == (filter.Name{}) {
+		if !taken {
+			a.StatementWhy = "its table is not replicated"
+		}
+		return !taken, nil
+	}
+	to := n.After
+	switch after := rules.Table(to.Schema, to.Table); {
+	case !taken && after && a.Verdict == LeftOut:
+		return true, cdcerr.RenameIntoScope.New("%s.%s to %s: the rules leave the old name out and take the new one (%s): the statement fails the changefeed",
+			a.Schema, a.Table, to, rules.Why(to.Schema, to.Table))
+	case !taken:
+		a.StatementWhy = "the rules decide by the old name, and its table is not replicated"
+		return true, nil
+	case filter.IsSystem(to.Schema):
+		a.StatementWhy = fmt.Sprintf("%s is in a system schema; the table's rows are not replicated afterwards", to)
+		return true, nil
+	case !after:
+		a.StatementWhy = fmt.Sprintf("the rules decide by the old name; the new one is left out (%s), and its rows are not replicated afterwards", rules.Why(to.Schema, to.Table))
+	}
+	return false, nil
 }

@@ -73,10 +73,19 @@ func TestCheckTable(t *testing.T) {
 		{Question{Schema: "shop", Table: "orders"}, Replicated, false, ""},
 		{Question{Schema: "shop", Table: "log1"}, LeftOut, false, ""},
 		{Question{Known: planned(1, "shop", "nokey", false)}, Ineligible, false, ""},
-		{Question{Schema: "shop", Table: "orders", Statement: "truncate table orders"}, Replicated, false, "filter.event-filters[0] ignores it, as truncate table"},
-		{Question{Schema: "shop", Table: "orders", Statement: "ALTER TABLE orders ADD COLUMN secret INT"}, Replicated, false, "filter.event-filters[0] ignores it, as add column"},
+		{Question{Schema: "shop", Table: "orders", Statement: "truncate table orders"}, Replicated, false, "filter.event-filters[0] ignores it, as truncate table; rows go on as if it had been sent"},
+		{Question{Schema: "shop", Table: "orders", Statement: "ALTER TABLE orders ADD COLUMN secret INT"}, Replicated, false, "filter.event-filters[0] ignores it, as add column; rows go on as if it had been sent"},
 		{Question{Schema: "shop", Table: "orders", Statement: "drop table orders"}, Replicated, true, "no event filter ignores it, as drop table"},
 		{Question{Schema: "shop", Table: "log1", Statement: "drop table log1"}, LeftOut, false, "its table is not replicated"},
+		{Question{Schema: "shop", Table: "orders", Statement: "DROP TABLE a.b, SHOP.Orders"}, Replicated, true, "no event filter ignores it, as drop table"},
+		{Question{Schema: "shop", Table: "orders", Statement: "RENAME TABLE orders TO orders2"}, Replicated, true, "no event filter ignores it, as rename table"},
+		{Question{Schema: "shop", Table: "orders", Statement: "ALTER TABLE shop.orders RENAME TO log3"}, Replicated, true,
+			`the rules decide by the old name; the new one is left out (rule "!shop.log*" leaves it out), and its rows are not replicated afterwards; no event filter ignores it, as rename table`},
+		{Question{Schema: "shop", Table: "orders", Statement: "RENAME TABLE orders TO mysql.orders"}, Replicated, false,
+			"mysql.orders is in a system schema; the table's rows are not replicated afterwards"},
+		{Question{Schema: "shop", Table: "log1", Statement: "RENAME TABLE x TO y, log1 TO log2"}, LeftOut, false, "the rules decide by the old name, and its table is not replicated"},
+		{Question{Schema: "shop", Table: "log1", Statement: "DROP DATABASE shop"}, LeftOut, true, "no event filter ignores it, as drop schema"},
+		{Question{Schema: "other", Table: "log1", Statement: "CREATE DATABASE other"}, LeftOut, false, "no table of the database could be replicated"},
 	} {
 		a, err := CheckTable(&c, nil, x.q)
 		if err != nil || a.Verdict != x.verdict || a.Sent != x.sent || a.StatementWhy != x.why {
@@ -85,5 +94,17 @@ func TestCheckTable(t *testing.T) {
 	}
 	if _, err := CheckTable(&c, nil, Question{Schema: "shop", Table: "t", Statement: "nonsense"}); !cdcerr.InvalidArgument.Is(err) {
 		t.Error(err)
+	}
+	if _, err := CheckTable(&c, nil, Question{Schema: "shop", Table: "log1", Statement: "RENAME TABLE log1 TO good"}); !cdcerr.RenameIntoScope.Is(err) {
+		t.Error(err)
+	}
+	if _, err := CheckTable(&c, nil, Question{Schema: "shop", Table: "t", Statement: "DROP TABLE u, shop2.t"}); err == nil || !strings.Contains(err.Error(), "not about shop.t, but about shop.u, shop2.t") {
+		t.Error(err)
+	}
+	c.CaseSensitive, c.Filter.Rules = true, []string{"shop.Orders"}
+	for name, want := range map[string]Verdict{"Orders": Replicated, "orders": LeftOut} {
+		if a, err := CheckTable(&c, nil, Question{Schema: "shop", Table: name}); err != nil || a.Verdict != want {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
 	}
 }

@@ -89,6 +89,10 @@ func (t *terminal) listCommand() *cobra.Command {
 		if err := ask.ask(c.Context(), http.MethodGet, feedsPath, query, nil, &all); err != nil {
 			return err
 		}
+		if t.forPeople() {
+			t.listTable(all.Items)
+			return nil
+		}
 		type item struct {
 			ID        string  `json:"id"`
 			Namespace string  `json:"namespace"`
@@ -115,6 +119,9 @@ func (t *terminal) queryCommand() *cobra.Command {
 		var f api.FeedInfo
 		if err := ask.ask(c.Context(), http.MethodGet, feedPath(c, ""), space(c), nil, &f); err != nil {
 			return err
+		}
+		if t.forPeople() {
+			return t.queryTable(f)
 		}
 		if str(c, "simple") == "true" {
 			t.print(t.Out, summary{f.State, f.CheckpointTS, when(f.CheckpointTS), f.Error})

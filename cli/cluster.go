@@ -57,6 +57,14 @@ func (t *terminal) captureCommand() *cobra.Command {
 		if err := ask.ask(c.Context(), http.MethodGet, "/api/v2/captures", nil, nil, &all); err != nil {
 			return err
 		}
+		if t.forPeople() {
+			lines := [][]string{{"ID", "ADDRESS", "OWNER", "CLUSTER"}}
+			for _, i := range all.Items {
+				lines = append(lines, []string{i.ID, i.Address, strconv.FormatBool(i.IsOwner), i.ClusterID})
+			}
+			t.rows(lines)
+			return nil
+		}
 		out := []captureText{}
 		for _, i := range all.Items {
 			out = append(out, captureText(i))

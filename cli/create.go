@@ -20,7 +20,7 @@ import (
 // settingFlags are those that create and update share.
 func settingFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.String("sink-uri", "", "where to replicate to, such as mysql://user:password@host:3306/")
+	f.String("sink-uri", "", "where to replicate to, such as mysql://user:password@host:3306/; - has it typed or piped, unseen by ps")
 	f.String("config", "", "TOML file of the changefeed")
 	f.String("target-ts", "", "end after this timestamp")
 	f.String("schema-registry", "", "URL of a schema registry")
@@ -60,6 +60,22 @@ func (t *terminal) warnOld(c *cobra.Command) {
 	})
 }
 
+// sinkURI is the one that the flag gives. Other users of the machine see flags, and a
+// password may be in this one: - has it typed, or piped.
+func (t *terminal) sinkURI(c *cobra.Command) (string, error) {
+	uri := str(c, "sink-uri")
+	if uri != "-" {
+		return uri, nil
+	}
+	fmt.Fprint(t.Err, "sink URI: ")
+	line, err := t.line(c.Context())
+	fmt.Fprintln(t.Err)
+	if uri = strings.TrimSpace(line); uri == "" {
+		return "", cdcerr.SinkURIInvalid.New("--sink-uri -: nothing was typed (%v)", err)
+	}
+	return uri, nil
+}
+
 func (t *terminal) createCommand() *cobra.Command {
 	c := t.command("create", "create a changefeed", t.create)
 	oneFeed(c)
@@ -77,7 +93,11 @@ func (t *terminal) create(c *cobra.Command) error {
 		return err
 	}
 	t.warnOld(c)
-	in := api.CreateFeed{ID: str(c, "changefeed-id"), Keyspace: space(c).Get("keyspace"), SinkURI: str(c, "sink-uri")}
+	uri, err := t.sinkURI(c)
+	if err != nil {
+		return err
+	}
+	in := api.CreateFeed{ID: str(c, "changefeed-id"), Keyspace: space(c).Get("keyspace"), SinkURI: uri}
 	config, err := t.settings(c)
 	if err != nil {
 		return err
@@ -218,7 +238,9 @@ func (t *terminal) update(c *cobra.Command) error {
 	}
 	t.warnOld(c)
 	var in api.UpdateFeed
-	if uri := str(c, "sink-uri"); uri != "" {
+	if uri, err := t.sinkURI(c); err != nil {
+		return err
+	} else if uri != "" {
 		in.SinkURI = &uri
 	}
 	if text := str(c, "target-ts"); text != "" {

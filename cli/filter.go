@@ -48,6 +48,9 @@ func (t *terminal) filterCheck(c *cobra.Command) error {
 		return nil
 	}
 	fmt.Fprintf(t.Out, "%s.%s: %s: %s\n", a.Schema, a.Table, a.Verdict, a.Why)
+	if a.Verdict == changefeed.Replicated {
+		fmt.Fprintln(t.Out, "  if it has a usable key, which changefeed create --dry-run looks at")
+	}
 	for _, i := range a.EventFilters {
 		fmt.Fprintf(t.Out, "  filter.event-filters[%d] is about it\n", i)
 	}

@@ -50,9 +50,7 @@ func (s *site) play(commands []string) string {
 			err := s.bank.Server.Exec(s.Context(), sql, catalog.Session{DB: db}, nil)
 			must(s.T, err)
 		case "downstream":
-			db := s.down.DB()
-			_, err := db.ExecContext(s.Context(), rest)
-			must(s.T, errors.Join(err, db.Close()))
+			s.downstream(rest)
 		case "settles":
 			name, state, _ := strings.Cut(rest, " ")
 			now := s.cluster.TS()
@@ -69,6 +67,14 @@ func (s *site) play(commands []string) string {
 		}
 	}
 	return s.mask(out.String())
+}
+
+// downstream has the database carry out a statement.
+func (s *site) downstream(sql string) {
+	s.Helper()
+	db := s.down.DB()
+	_, err := db.ExecContext(s.Context(), sql)
+	must(s.T, errors.Join(err, db.Close()))
 }
 
 func (s *site) append(name, text string) {
@@ -100,7 +106,7 @@ var (
 	moments    = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( ?\+0000 UTC|Z)?`)
 	identities = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b`)
 	clusters   = regexp.MustCompile(`\b\d{19}\b`)
-	behind     = regexp.MustCompile(`is \d+h\d+m\d+s behind`)
+	behind     = regexp.MustCompile(`\S+ behind`)
 )
 
 func (s *site) mask(text string) string {
@@ -115,7 +121,7 @@ func (s *site) mask(text string) string {
 		}
 		return "TS"
 	})
-	text = behind.ReplaceAllString(text, "is AGES behind")
+	text = behind.ReplaceAllString(text, "AGES behind")
 	return moments.ReplaceAllStringFunc(text, func(m string) string {
 		if strings.HasPrefix(m, "1970") || m > "2060" {
 			return m

@@ -74,19 +74,19 @@ func Main(ctx context.Context, args []string, env Env) int {
 // terminal is one command on its way.
 type terminal struct {
 	Env
-	output string // text or json
+	output string // text, json or table
 	in     *bufio.Reader
 }
 
 func (t *terminal) root() *cobra.Command {
 	root := t.group("sluice", "change data capture for TiDB")
-	root.PersistentFlags().StringVarP(&t.output, "output", "o", "text", "what to print: text, as TiCDC, or json")
+	root.PersistentFlags().StringVarP(&t.output, "output", "o", "text", "what to print: text, as TiCDC; json; table, for people, of what TiCDC prints as JSON")
 	root.AddCommand(t.serverCommand(), t.cliCommand(), t.versionCommand(), t.errorsCommand(), t.redoCommand())
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if t.output != "text" && t.output != "json" {
-			return cdcerr.InvalidArgument.New("--output %q is neither text nor json", t.output)
+		if t.output != "text" && t.output != "json" && t.output != "table" {
+			return cdcerr.InvalidArgument.New("--output %q is none of text, json and table", t.output)
 		}
 		return nil
 	}

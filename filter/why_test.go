@@ -1,6 +1,7 @@
 package filter_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,6 +72,36 @@ func TestActionOf(t *testing.T) {
 	for text, says := range map[string]string{"": "want one statement", "drop table a; drop table b": "there are 2", "select 1": "no DDL", "drop tabel t": "near"} {
 		if _, err := filter.ActionOf(text); !cdcerr.InvalidArgument.Is(err) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestNamesIn(t *testing.T) {
+	for sql, want := range map[string]string{
+		"CREATE DATABASE a":                      "[{ a}]",
+		"DROP DATABASE a":                        "[{a }]",
+		"ALTER DATABASE a CHARACTER SET utf8mb4": "[{a }]",
+		"FLASHBACK DATABASE a":                   "[{ a}]",
+		"CREATE TABLE t (id int)":                "[{ in.t}]",
+		"CREATE VIEW x.v AS SELECT 1":            "[{ x.v}]",
+		"DROP TABLE t, x.u":                      "[{in.t } {x.u }]",
+		"TRUNCATE TABLE t":                       "[{in.t }]",
+		"CREATE INDEX i ON t (id)":               "[{in.t }]",
+		"DROP INDEX i ON t":                      "[{in.t }]",
+		"RENAME TABLE t TO u, x.a TO y.b":        "[{in.t in.u} {x.a y.b}]",
+		"ALTER TABLE t RENAME TO x.u":            "[{in.t x.u}]",
+		"ALTER TABLE t ADD COLUMN c INT":         "[{in.t }]",
+		"RECOVER TABLE t":                        "[]",
+		"DROP TABLE a; DROP TABLE b":             "one statement, there are 2",
+		"DROP TABEL a":                           "TABEL",
+	} {
+		names, err := filter.NamesIn(sql, "in")
+		got := fmt.Sprint(names)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want && (err == nil || !strings.Contains(got, want)) {
+			t.Errorf("%s: %s, want %s", sql, got, want)
 		}
 	}
 }

@@ -27,8 +27,12 @@ func lower(l zapcore.Level) slog.Level {
 	return slog.LevelError
 }
 
-// Enabled implements zapcore.Core.
-func (c etcdCore) Enabled(l zapcore.Level) bool { return c.to.Enabled(context.Background(), lower(l)) }
+// Enabled implements zapcore.Core. What etcd's server says at its lowest level is
+// left out: it prints requests there with the values that are written, and those of
+// changefeeds hold passwords.
+func (c etcdCore) Enabled(l zapcore.Level) bool {
+	return l > zapcore.DebugLevel && c.to.Enabled(context.Background(), lower(l))
+}
 
 // With implements zapcore.Core.
 func (c etcdCore) With(fields []zapcore.Field) zapcore.Core {
