@@ -88,29 +88,34 @@ func (t *terminal) createCommand() *cobra.Command {
 	return c
 }
 
-func (t *terminal) create(c *cobra.Command) error {
-	if err := refuseUpstream(c); err != nil {
-		return err
+// creation is what the flags and the file ask for.
+func (t *terminal) creation(c *cobra.Command) (in api.CreateFeed, config settings, err error) {
+	if err = refuseUpstream(c); err != nil {
+		return in, config, err
 	}
 	t.warnOld(c)
-	uri, err := t.sinkURI(c)
-	if err != nil {
-		return err
+	in.ID, in.Keyspace = str(c, "changefeed-id"), space(c).Get("keyspace")
+	if in.SinkURI, err = t.sinkURI(c); err != nil {
+		return in, config, err
 	}
-	in := api.CreateFeed{ID: str(c, "changefeed-id"), Keyspace: space(c).Get("keyspace"), SinkURI: uri}
-	config, err := t.settings(c)
-	if err != nil {
-		return err
-	}
-	if in.ReplicaConfig, err = config.request(); err != nil {
-		return err
+	if config, err = t.settings(c); err != nil {
+		return in, config, err
 	}
 	for flag, to := range map[string]*tso.TS{"start-ts": &in.StartTS, "target-ts": &in.TargetTS} {
 		if text := str(c, flag); text != "" {
 			if *to, err = timestamp("--"+flag, text); err != nil {
-				return err
+				return in, config, err
 			}
 		}
+	}
+	in.ReplicaConfig, err = config.request()
+	return in, config, err
+}
+
+func (t *terminal) create(c *cobra.Command) error {
+	in, config, err := t.creation(c)
+	if err != nil {
+		return err
 	}
 	ask, err := t.client(c)
 	if err != nil {
