@@ -61,12 +61,47 @@ func OpenMeta(ctx context.Context, cfg Config, b objstore.Bucket, id ID, revisio
 			return nil, err
 		}
 	}
-	claim := m.stored
-	claim.Claim = true
-	if err := m.persist(ctx, claim); err != nil {
+	if err := m.claim(ctx); err != nil {
 		return nil, err
 	}
+	m.gate.Open(m.stored.Resolved)
 	return m, nil
+}
+
+// claim puts the first meta of this writer, and looks that nothing is behind it.
+//
+// Without the look: the listing said that n is the last. Before this claim is put, an
+// earlier owner puts n+1 and n+2, and removes n+1. The claim finds n+1 free, and would
+// stop nobody: n+3, which the earlier owner puts next, is free too. So it is put again,
+// behind what was found, until it is the last. From then on an earlier owner's last is
+// before it, and the number after that one is taken: by this claim, or by another claim
+// or a half meta in between, which are never removed.
+func (m *Meta) claim(ctx context.Context) error {
+	for {
+		next := m.stored
+		next.Claim = true
+		if err := m.persist(ctx, next); err != nil {
+			return err
+		}
+		var last *record.Meta
+		var taken uint64
+		err := m.cfg.retry(ctx, "reading the meta", func() (err error) {
+			last, taken, err = latest(ctx, m.bucket, m.id)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("redo log %v: %w", m.id, err)
+		}
+		if taken == m.number {
+			return nil
+		}
+		m.number = taken
+		if last.Number > m.stored.Number {
+			if m.stored, err = m.meet(m.stored, last); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // follow makes this meta the next after one that is on the storage.
@@ -118,7 +153,11 @@ func (m *Meta) Advance(ctx context.Context, to Mark) error {
 		return nil
 	}
 	next.Claim = false
-	return m.persist(ctx, next)
+	if err := m.persist(ctx, next); err != nil {
+		return err
+	}
+	m.gate.Open(m.stored.Resolved)
+	return m.clean(ctx)
 }
 
 // persist puts a meta under the next number that is free.
@@ -167,8 +206,7 @@ func (m *Meta) persist(ctx context.Context, next record.Meta) error {
 	}
 	m.number = next.Number
 	m.stored = next
-	m.gate.Open(next.Resolved)
-	return m.clean(ctx)
+	return nil
 }
 
 // meet is what a meta becomes that finds another one in its place.
