@@ -28,7 +28,7 @@ func TestSmallRun(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
 	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0", "-quota", "4",
-		"-regions", "500", "-idle", "100ms", "-tables", "200", "-strict=false"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+		"-regions", "500", "-idle", "100ms", "-tables", "200", "-database", "0", "-strict=false"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, &errs)
 	}
@@ -45,7 +45,7 @@ func TestLags(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
 	status := bench.Main(context.Background(), []string{"-pairs", "0", "-lag", "400ms", "-quota", "0", "-regions", "0", "-tables", "0",
-		"-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+		"-database", "0", "-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, &errs)
 	}
@@ -54,6 +54,23 @@ func TestLags(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
+}
+
+// The database is written to and looked at: all rows come, and the report says so.
+func TestIntoADatabase(t *testing.T) {
+	t.Setenv(asChild, "1")
+	var out, errs bytes.Buffer
+	status := bench.Main(context.Background(), []string{"-pairs", "0", "-lag", "300ms", "-quota", "0", "-regions", "0", "-tables", "0",
+		"-database", "2000", "-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+	if status != 0 {
+		t.Fatalf("status %d: %s\n%s", status, &errs, &out)
+	}
+	for _, want := range []string{"2000 rows into a MariaDB on this machine, commits that wait for the disk", "   3  16 ", "commits that do not\n", "16 workers write", "into a MariaDB whose commits wait", "     200ms  heartbeats "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	t.Log(&out)
 }
 
 func TestBadArguments(t *testing.T) {

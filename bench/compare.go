@@ -30,7 +30,7 @@ func compare(ctx context.Context, o options, out io.Writer) error {
 	}
 	o.judge = new(judge)
 	for _, measurement := range []func(context.Context, io.Writer) error{
-		o.streams, o.large, o.tables, o.idles, o.lags, o.steadies,
+		o.streams, o.large, o.tables, o.idles, o.lags, o.steadies, o.databases,
 	} {
 		if err := measurement(ctx, out); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 	if role == "lag" {
 		args[len(args)-1] = o.recording
 	}
-	if role == "steady" {
+	if role == "steady" || role == "outside" {
 		args = append(args, "-steady")
 	}
 	if role == "idle" {
@@ -173,7 +173,8 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 		return fmt.Errorf("upstream: %w", err)
 	}
 	client, err := spawn(ctx, role, "-rows", fmt.Sprint(o.rows), "-pd", h.PD, "-start", fmt.Sprint(uint64(h.StartTS)),
-		"-lag", o.lagFor.String(), "-cpuprofile", o.profile, "-quota", fmt.Sprint(o.quota), "-spans", fmt.Sprint(o.spans), "-idle", o.idleFor.String(), "-tables", fmt.Sprint(o.creates))
+		"-lag", o.lagFor.String(), "-cpuprofile", o.profile, "-quota", fmt.Sprint(o.quota), "-spans", fmt.Sprint(o.spans), "-idle", o.idleFor.String(), "-tables", fmt.Sprint(o.creates),
+		"-sink", o.sink, "-workers", fmt.Sprint(o.workers))
 	if err != nil {
 		return err
 	}

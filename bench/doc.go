@@ -9,6 +9,8 @@
 //	                              idle: many regions in which nothing happens
 //	                              lag: the same under a recorded load at recorded speed
 //	                              steady: the same at 1000 rows a second
+//	                              database: the whole pipeline into a MariaDB
+//	                              outside: the steady load into it, seen by who reads there
 //
 // Both clients get the same PREWRITE and COMMIT bytes. A machine's speed changes
 // from minute to minute, so they run in pairs, one after the other, each with a

@@ -35,6 +35,9 @@ type options struct {
 	oneTxn   bool
 	spans    int
 	made     bool
+	database int
+	sink     string
+	workers  int
 	hot      bool
 	steady   bool
 
@@ -59,6 +62,9 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.IntVar(&o.regions, "regions", 100_000, "regions that are followed while nothing happens; 0 leaves it out")
 	flags.DurationVar(&o.idleFor, "idle", 5*time.Second, "how long they are watched once all are resolved")
 	flags.IntVar(&o.creates, "tables", 5000, "tables that are created and followed; 0 leaves it out")
+	flags.IntVar(&o.database, "database", 200_000, "rows that are written to a MariaDB; 0 leaves it out")
+	flags.StringVar(&o.sink, "sink", "", "for children: the database's sink URI")
+	flags.IntVar(&o.workers, "workers", 1, "for children: workers that write to it")
 	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "how long one measurement may take")
 	flags.StringVar(&o.profile, "cpuprofile", "", "a file for the whole pipeline's CPU profile")
 	flags.StringVar(&o.pd, "pd", "", "for children: where PD is")
@@ -128,10 +134,14 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 		result, err = tables(ctx, o)
 	case "lag":
 		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
+	case "database":
+		result, err = database(ctx, o)
+	case "outside":
+		result, err = outside(ctx, o)
 	case "steady":
 		result, err = steady(ctx, o)
 	default:
-		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables, lag or steady", role)
+		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables, lag, steady, database or outside", role)
 	}
 	if err != nil {
 		return err
