@@ -20,22 +20,29 @@ import (
 //	lanes × (1 − alone ÷ now)
 //
 // is how many stand in line at any time: one or two keep the database busy, more
-// only get into each other's way. How long it takes alone is found out anew every
-// few hundred transactions, with the least width for a few of them.
+// only get into each other's way. And
+//
+//	lanes × alone ÷ now
+//
+// is how much more so many lanes write than one does: where that is nothing, because
+// the machine has no core to spare, one has to do. How long it takes alone is found out
+// anew every few hundred transactions, with one lane for a few of them.
 type width struct {
 	limit float64 // lanes
 	most  float64
 	alone [48]time.Duration // the least time, by the size of the transaction in powers of two; 0: not known
-	probe int               // transactions, begun at the least width, that are still to be measured
+	probe int               // transactions, begun alone, that are still to be measured
 	since int               // transactions since the last of those
 }
 
 const (
-	widthLeast = 2 // a database that is asked by one alone waits for the network in between
+	widthLeast = 1
 	widthFirst = 4
 
-	lineShort = 2.0 // in line: fewer than that and there is room for more
-	lineLong  = 3.5 // more than that and there are too many
+	lineShort = 1.0 // in line: fewer than that and there is room for more
+	lineLong  = 2.5 // more than that and there are too many
+	gainLeast = 1.1 // times what one lane writes: less than that and fewer do as well
+	timidly   = 0.1 // how fast a second lane is tried
 
 	probeEvery = 400
 	probeFor   = 6
@@ -76,10 +83,13 @@ func (w *width) done(bytes int64, took time.Duration, busy int) {
 		*alone = took
 		return
 	}
-	line := float64(busy) * (1 - float64(*alone)/float64(took))
+	gain := float64(busy) * float64(*alone) / float64(took)
+	line := float64(busy) - gain
 	switch {
-	case line > lineLong:
+	case line > lineLong, busy > 1 && gain < gainLeast:
 		w.limit -= 1 / w.limit
+	case busy == 1 && w.limit < 2:
+		w.limit += timidly
 	case line < lineShort && busy >= int(w.limit):
 		w.limit += 1 / w.limit
 	}
