@@ -187,6 +187,9 @@ func (t *terminal) unsafeCommand() *cobra.Command {
 
 func (t *terminal) resolveLockCommand() *cobra.Command {
 	c := t.command("resolve-lock", "end the locks that transactions left in a region", func(c *cobra.Command) error {
+		if err := refuseUpstream(c); err != nil {
+			return err
+		}
 		ask, err := t.client(c)
 		if err != nil {
 			return err
@@ -208,6 +211,7 @@ func (t *terminal) resolveLockCommand() *cobra.Command {
 	})
 	c.Flags().String("region", "", "the region's number")
 	c.Flags().String("ts", "", "only of transactions that began before (a minute ago, where it is not given)")
+	upstreamFlags(c)
 	need(c, "region")
 	return c
 }
@@ -233,6 +237,9 @@ func timestamp(flag, text string) (tso.TS, error) {
 
 func (t *terminal) deleteSafepointCommand() *cobra.Command {
 	c := t.command("delete-service-gc-safepoint", "give up the hold on the upstream's garbage collection", func(c *cobra.Command) error {
+		if err := refuseUpstream(c); err != nil {
+			return err
+		}
 		ask, err := t.client(c)
 		if err != nil {
 			return err
@@ -245,6 +252,7 @@ func (t *terminal) deleteSafepointCommand() *cobra.Command {
 		}
 		return t.done("the hold is given up; the next changefeed that runs takes it again")
 	})
+	upstreamFlags(c)
 	c.Flags().Bool("no-confirm", false, "do not ask")
 	return c
 }
