@@ -19,30 +19,25 @@ import (
 //
 //	lanes × (1 − alone ÷ now)
 //
-// is how many stand in line at any time: one or two keep the database busy, more
-// only get into each other's way. And
-//
-//	lanes × alone ÷ now
-//
-// is how much more so many lanes write than one does: where that is nothing, because
-// the machine has no core to spare, one has to do. How long it takes alone is found out
-// anew every few hundred transactions, with one lane for a few of them.
+// is how many stand in line at any time: one keeps the database busy, more only get
+// into each other's way. How long it takes alone is found out anew every few hundred
+// transactions, with the least width for a few of them. That is two: units are given
+// to lanes before their turn comes, and beside a lane that waits for somebody else's
+// lock there has to be one that goes on.
 type width struct {
 	limit float64 // lanes
 	most  float64
 	alone [48]time.Duration // the least time, by the size of the transaction in powers of two; 0: not known
-	probe int               // transactions, begun alone, that are still to be measured
+	probe int               // transactions, begun at the least width, that are still to be measured
 	since int               // transactions since the last of those
 }
 
 const (
-	widthLeast = 1
+	widthLeast = 2
 	widthFirst = 4
 
-	lineShort = 1.0 // in line: fewer than that and there is room for more
-	lineLong  = 2.5 // more than that and there are too many
-	gainLeast = 1.1 // times what one lane writes: less than that and fewer do as well
-	timidly   = 0.1 // how fast a second lane is tried
+	lineShort = 0.8 // in line: fewer than that and there is room for more
+	lineLong  = 1.5 // more than that and there are too many
 
 	probeEvery = 400
 	probeFor   = 6
@@ -83,13 +78,10 @@ func (w *width) done(bytes int64, took time.Duration, busy int) {
 		*alone = took
 		return
 	}
-	gain := float64(busy) * float64(*alone) / float64(took)
-	line := float64(busy) - gain
+	line := float64(busy) * (1 - float64(*alone)/float64(took))
 	switch {
-	case line > lineLong, busy > 1 && gain < gainLeast:
+	case line > lineLong:
 		w.limit -= 1 / w.limit
-	case busy == 1 && w.limit < 2:
-		w.limit += timidly
 	case line < lineShort && busy >= int(w.limit):
 		w.limit += 1 / w.limit
 	}

@@ -38,13 +38,13 @@ func TestWidthFollowsTheDatabase(t *testing.T) {
 		through  []database
 		from, to float64
 	}{
-		{"two cores", 16, []database{small}, 3, 6},
-		{"two cores that jam badly", 64, []database{{cores: 2, work: time.Millisecond, jam: 0.5}}, 2, 5},
-		{"one core", 16, []database{{cores: 1, work: time.Millisecond, jam: 0.1}}, 1, 2.2},
+		{"two cores", 16, []database{small}, 2, 4},
+		{"two cores that jam badly", 64, []database{{cores: 2, work: time.Millisecond, jam: 0.5}}, 2, 4},
+		{"one core", 16, []database{{cores: 1, work: time.Millisecond, jam: 0.1}}, 2, 4},
 		{"far away", 64, []database{far}, 64, 64},
 		{"a slow disk", 64, []database{slowDisk}, 15, 30}, // twenty keep both cores busy
 		{"one worker", 1, []database{small}, 1, 1},
-		{"far, then two cores", 64, []database{far, small}, 3, 6},
+		{"far, then two cores", 64, []database{far, small}, 2, 4},
 		{"two cores, then far", 64, []database{small, far}, 64, 64},
 	} {
 		w := newWidth(c.of)
