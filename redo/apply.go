@@ -1,0 +1,275 @@
+package redo
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo/record"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// ApplyConfig is how a log is applied.
+type ApplyConfig struct {
+	Merge MergeConfig
+	// BatchRows and BatchBytes end a batch at the next transaction.
+	BatchRows  int
+	BatchBytes int64
+	// TxnBytes is the largest transaction that is held whole. A larger one goes to the
+	// sink in pieces, and is read three times.
+	TxnBytes int64
+	// Progress is told how far it is, after each batch.
+	Progress func(Applied)
+}
+
+// DefaultApply applies what the meta says is to be applied.
+func DefaultApply(inv *Inventory) ApplyConfig {
+	return ApplyConfig{Merge: DefaultMerge(inv), BatchRows: 2048, BatchBytes: 2 << 20, TxnBytes: 64 << 20, Progress: func(Applied) {}}
+}
+
+// Applied is what has been given to the sink.
+type Applied struct {
+	Rows, Txns, DDLs uint64
+	TS               tso.TS // the last commit-ts
+}
+
+// Apply brings a downstream that holds everything up to the log's checkpoint, and
+// nothing above its resolved-ts, to exactly the resolved-ts, and has the sink note
+// that as a sync point. It refuses a log of which a file is missing before it writes
+// anything; one that is damaged ends it when it is come to, with nothing noted: once
+// the file is brought back Apply is begun again.
+//
+// It may be ended at any point and begun again: a sink that writes rows so that
+// twice is once, and knows which DDLs it has carried out, ends at the same.
+func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConfig, s sink.Sink, leave sink.Leave) (Applied, error) {
+	if err := inv.Err(); err != nil {
+		return Applied{}, err
+	}
+	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, mounter: mount.New()}
+	err := Merge(ctx, b, inv, cfg.Merge, func(e record.Entry) error { return a.entry(ctx, e) })
+	if err == nil {
+		err = a.finishTxn(ctx)
+	}
+	if err == nil {
+		err = a.flush(ctx)
+	}
+	if err == nil {
+		err = s.SyncPoint(ctx, leave, event.SyncPoint{TS: cfg.Merge.To})
+	}
+	if err == nil {
+		err = s.Checkpoint(ctx, cfg.Merge.To)
+	}
+	if err != nil {
+		return a.done, fmt.Errorf("applying the redo log %v, after %d: %w", inv.ID, a.done.TS, err)
+	}
+	return a.done, nil
+}
+
+// applier puts entries together to what a sink takes.
+type applier struct {
+	bucket  objstore.Bucket
+	inv     *Inventory
+	cfg     ApplyConfig
+	sink    sink.Sink
+	leave   sink.Leave
+	mounter *mount.Mounter
+
+	batch []event.Txn
+	rows  int
+	bytes int64
+	txn   event.Txn // the one that is being put together
+	held  int64     // bytes of it
+	large bool      // it is not held: its rows pass by, and come again
+	done  Applied
+}
+
+// rowCost is what a mounted row takes beside its bytes, and valueCost a value.
+const (
+	rowCost   = int64(unsafe.Sizeof(event.Row{}))
+	valueCost = int64(unsafe.Sizeof(event.Value{}))
+)
+
+func costOf(r *event.Row) int64 {
+	return r.Raw.Size() + rowCost + int64(len(r.Before)+len(r.After))*valueCost
+}
+
+func (a *applier) entry(ctx context.Context, e record.Entry) error {
+	if e.DDL != nil {
+		return a.ddl(ctx, e.DDL)
+	}
+	if a.txn.CommitTS != e.Raw.CommitTS || a.txn.StartTS != e.Raw.StartTS {
+		if err := a.finishTxn(ctx); err != nil {
+			return err
+		}
+		a.txn = event.Txn{StartTS: e.Raw.StartTS, CommitTS: e.Raw.CommitTS}
+	}
+	if a.large {
+		return nil
+	}
+	row, err := a.mounter.Row(e.Raw, e.Table)
+	if row == nil || err != nil {
+		return err
+	}
+	a.txn.Rows = append(a.txn.Rows, row)
+	if a.held += costOf(row); a.held > a.cfg.TxnBytes {
+		if a.sink.Whole() {
+			return cdcerr.TxnTooLarge.New("a transaction committed at %d takes more than %d bytes", a.txn.CommitTS, a.cfg.TxnBytes)
+		}
+		a.large, a.txn.Rows = true, nil
+	}
+	return nil
+}
+
+// finishTxn adds the transaction to the batch, and writes that when it is full.
+func (a *applier) finishTxn(ctx context.Context) error {
+	txn, large := a.txn, a.large
+	a.txn, a.large = event.Txn{}, false
+	bytes := a.held
+	a.held = 0
+	if large {
+		return a.pieces(ctx, txn)
+	}
+	if len(txn.Rows) == 0 {
+		return nil
+	}
+	a.batch = append(a.batch, txn)
+	a.rows += len(txn.Rows)
+	a.bytes += bytes
+	if a.rows >= a.cfg.BatchRows || a.bytes >= a.cfg.BatchBytes {
+		return a.write(ctx)
+	}
+	return nil
+}
+
+// write gives the batch to the sink.
+func (a *applier) write(ctx context.Context) error {
+	if len(a.batch) == 0 {
+		return nil
+	}
+	if err := a.sink.Write(ctx, a.leave, a.batch); err != nil {
+		return err
+	}
+	for i := range a.batch {
+		if !a.batch[i].More {
+			a.done.Txns++
+		}
+	}
+	a.done.Rows += uint64(a.rows)
+	a.done.TS = a.batch[len(a.batch)-1].CommitTS
+	a.batch, a.rows, a.bytes = nil, 0, 0
+	a.cfg.Progress(a.done)
+	return nil
+}
+
+func (a *applier) flush(ctx context.Context) error {
+	if err := a.write(ctx); err != nil {
+		return err
+	}
+	return a.sink.Flush(ctx)
+}
+
+// ddl carries one out, after every row before it (P6).
+func (a *applier) ddl(ctx context.Context, d *event.DDL) error {
+	if err := a.finishTxn(ctx); err != nil {
+		return err
+	}
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
+	if err := a.sink.DDL(ctx, a.leave, d); err != nil {
+		return fmt.Errorf("DDL job %d at %d: %w", d.JobID, d.SwitchTS, err)
+	}
+	a.done.DDLs++
+	a.done.TS = d.SwitchTS
+	a.cfg.Progress(a.done)
+	return nil
+}
+
+// pieces writes a transaction that is too large to be held. Its rows are read again:
+// first those that give up a unique value, then all that have one. An update that
+// moves one is both, a deletion and an insert.
+func (a *applier) pieces(ctx context.Context, txn event.Txn) error {
+	if err := a.write(ctx); err != nil {
+		return err
+	}
+	cfg := a.cfg.Merge
+	cfg.From, cfg.To, cfg.Done = txn.CommitTS.Prev(), txn.CommitTS, func(LogFile) {}
+	cfg.AheadBytes /= 4 // beside what the whole log's reader holds
+	piece := event.Txn{StartTS: txn.StartTS, CommitTS: txn.CommitTS, Piece: 1, More: true}
+	put := func(row *event.Row) error {
+		piece.Rows = append(piece.Rows, row)
+		if a.bytes += costOf(row); len(piece.Rows) < a.cfg.BatchRows && a.bytes < a.cfg.BatchBytes {
+			return nil
+		}
+		err := a.piece(ctx, piece)
+		piece.Piece++
+		piece.Rows = nil
+		return err
+	}
+	for _, gives := range []bool{true, false} {
+		err := Merge(ctx, a.bucket, a.inv, cfg, func(e record.Entry) error {
+			if e.DDL != nil || e.Raw.StartTS != txn.StartTS {
+				return nil
+			}
+			row, err := a.mounter.Row(e.Raw, e.Table)
+			if row == nil || err != nil {
+				return err
+			}
+			if row = half(row, gives); row == nil {
+				return nil
+			}
+			return put(row)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	piece.More = false
+	return a.piece(ctx, piece)
+}
+
+func (a *applier) piece(ctx context.Context, piece event.Txn) error {
+	a.batch, a.rows = []event.Txn{piece}, len(piece.Rows)
+	return a.write(ctx)
+}
+
+// half is what of a row belongs to the first half of a transaction in pieces, where
+// unique values are given up, or to the second; nil where nothing does.
+func half(row *event.Row, gives bool) *event.Row {
+	moves := row.Kind() == event.Update && movesUnique(row)
+	if gives != (row.Kind() == event.DeleteRow) && !moves {
+		return nil
+	}
+	if !moves {
+		return row
+	}
+	part := *row
+	if gives {
+		part.After = nil
+	} else {
+		part.Before = nil
+	}
+	return &part
+}
+
+// movesUnique tells whether an update changes a value that no other row may have.
+func movesUnique(row *event.Row) bool {
+	for i := range row.Table.Indexes {
+		index := &row.Table.Indexes[i]
+		if !index.Unique && !index.Primary {
+			continue
+		}
+		for _, p := range index.Parts {
+			// What a hidden column comes of is not looked into.
+			if p.Column < 0 || !row.Before[p.Column].Equal(row.After[p.Column]) || row.After[p.Column].IsMissing() {
+				return true
+			}
+		}
+	}
+	return false
+}
