@@ -32,6 +32,9 @@ type attached struct {
 	start   tso.TS
 	stood   []*event.Database // those with wanted tables, or room for them, just before the start
 	before  []*event.Table    // the wanted ones just before the start
+	// recorded: upstream is a recording, and what a server wrote by itself when it
+	// rewrote a column is in none.
+	recorded bool
 }
 
 // changefeed is what all runs have in common.

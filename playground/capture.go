@@ -66,6 +66,7 @@ func (c *capture) run(ctx context.Context) (judge *verify.Judge, err error) {
 		StartTS: a.start, Databases: a.names(), Tables: a.before,
 		Expected: c.outcome.expected, History: c.outcome.history, Stream: c.outcome.stream,
 	})
+	a.recorded = true
 	sink, err := c.target.open(ctx, &a)
 	if err != nil {
 		return nil, err

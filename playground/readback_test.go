@@ -115,7 +115,7 @@ func writeRows(t *testing.T, d *database, table *event.Table, rows [][]string) {
 		txn.Rows = append(txn.Rows, &event.Row{StartTS: 9, CommitTS: 10, Table: table, PhysicalID: table.ID, Key: key, After: image,
 			Raw: &event.RawKV{Op: event.Put, StartTS: 9, CommitTS: 10, Key: key}})
 	}
-	s, err := d.sink(t.Context(), nil)
+	s, err := d.sink(t.Context(), nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

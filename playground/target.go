@@ -185,7 +185,7 @@ func (d *database) drop(ctx context.Context, name string) error {
 
 // open is the sink, over a downstream that has what stood upstream at the start.
 func (d *database) open(ctx context.Context, a *attached) (sink.Sink, error) {
-	s, err := d.sink(ctx, a.Snapshot())
+	s, err := d.sink(ctx, a.Snapshot(), a.recorded)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (d *database) open(ctx context.Context, a *attached) (sink.Sink, error) {
 	return guarded, nil
 }
 
-func (d *database) sink(ctx context.Context, rows mysql.Snapshot) (sink.Sink, error) {
-	return downstream.Open(ctx, d.uri, downstream.Config{Snapshot: rows, Log: d.log})
+func (d *database) sink(ctx context.Context, rows mysql.Snapshot, recorded bool) (sink.Sink, error) {
+	return downstream.Open(ctx, d.uri, downstream.Config{Snapshot: rows, NoVerify: recorded, Log: d.log})
 }
 
 // end reads the databases of the recording back.

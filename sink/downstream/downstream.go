@@ -24,6 +24,9 @@ import (
 type Config struct {
 	// Snapshot reads rows that no event carries; nil: DDLs that need them are refused.
 	Snapshot mysql.Snapshot
+	// NoVerify leaves columns that a DDL has rewritten as the downstream converts them,
+	// whatever the URI says: the upstream does not have what TiDB made of them.
+	NoVerify bool
 	// Cluster and Changefeed are what the control tables downstream call the writer,
 	// SyncPointRetention how long they keep sync points; zero values stand for the
 	// sink's own.
@@ -66,6 +69,7 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 		}
 		c.BDR = cfg.BDR
 		c.Warn, c.Replayed = cfg.Warn, cfg.Replayed
+		c.NoVerify = c.NoVerify || cfg.NoVerify
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)
 	}
 	return nil, cdcerr.SinkURIInvalid.New("scheme %q: want %s", scheme, known)
