@@ -17,7 +17,7 @@ const forwardedBy = "Sluice-Forwarded-By"
 func (a *API) forward(w http.ResponseWriter, c *call) error {
 	self := a.node().Self()
 	if by := c.Header.Get(forwardedBy); by != "" {
-		return cdcerr.OwnerNotFound.New("capture %s took %s for the owner, which it no longer is", by, self.ID)
+		return cdcerr.OwnerNotFound.New("no capture leads at this moment: capture %s handed a request on to %s, which leads no more, or not yet", by, self.ID)
 	}
 	owner, err := a.node().Owner(c.Context())
 	if err != nil {

@@ -105,6 +105,10 @@ var (
 		"none: it is read again and tried again", Retry}
 	MetaCorrupted = &Code{"CDC:ErrUnmarshalFailed", "a value of the metadata cannot be read",
 		"restore the named key from a backup of etcd, or remove it and create the changefeed again from its last known checkpoint", Terminal}
+	MetaDirDamaged = &Code{"CDC:ErrMetaDirDamaged", "the directory of the embedded etcd is damaged",
+		"restore the named directory from a backup; where other members run, remove this one from their cluster, move its directory away and add it anew; where there is neither, move it away and create the changefeeds again from their last checkpoints, which the log names", Terminal}
+	MetaDisk = &Code{"CDC:ErrMetaDiskFull", "the embedded etcd cannot write to its disk",
+		"free space on the device of the named directory, or make it writable, and start the server again; nothing in the directory has to be removed", Terminal}
 	MetaVersion = &Code{"CDC:ErrMetaVersionIncompatible", "the metadata was written by another version of Sluice that lays it out differently",
 		"use the version of Sluice that wrote it, or a newer one", Terminal}
 	NotOwner = &Code{"CDC:ErrNotOwner", "a capture that is not the owner tried what only the owner may",
@@ -230,7 +234,7 @@ func All() []*Code {
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
-		MetaUnreachable, MetaConflict, MetaCorrupted, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, ChangefeedExists, ChangefeedNotFound,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaDirDamaged, MetaDisk, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 )
@@ -26,8 +27,9 @@ const compactAfter = "1h"
 
 // startEmbedded runs a member of etcd in this process. It is ready when it returns:
 // it has a leader, and can be asked.
-func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *embed.Etcd, err error) {
-	cfg, err := c.embedded(log)
+func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (m *member, err error) {
+	m = newMember()
+	cfg, err := c.embedded(log, m)
 	if err != nil {
 		return nil, err
 	}
@@ -37,20 +39,28 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *em
 	if err := c.Embedded.clearUnborn(log); err != nil {
 		return nil, err
 	}
-	// What is fatal to etcd panics in it; a data directory that is damaged is one such.
+	if err := sound(filepath.Join(cfg.Dir, "member", "snap", "db")); err != nil {
+		return nil, err
+	}
+	// What is fatal to etcd panics in it; a log that is damaged is one such.
 	defer func() {
 		if r := recover(); r != nil {
-			server, err = nil, cdcerr.MetaCorrupted.New("the embedded etcd cannot start on %s: %v", cfg.Dir, r)
+			err = fmt.Errorf("%v", r)
+			if why := m.last.why(); why != nil {
+				err = fmt.Errorf("%v: %w", r, why)
+			}
+			m, err = nil, failed(cfg.Dir, err, cdcerr.MetaDirDamaged)
 		}
 	}()
-	server, err = embed.StartEtcd(cfg)
+	server, err := embed.StartEtcd(cfg)
 	if err != nil {
-		return nil, cdcerr.MetaUnreachable.Wrap(err, "the embedded etcd cannot start on %s", cfg.Dir)
+		return nil, failed(cfg.Dir, err, cdcerr.MetaUnreachable)
 	}
+	m.Etcd = server
 	select {
 	case <-server.Server.ReadyNotify():
 		if err = c.Embedded.born(); err == nil {
-			return server, nil
+			return m, nil
 		}
 	case err = <-server.Err():
 		err = cdcerr.MetaUnreachable.Wrap(err, "the embedded etcd has stopped")
@@ -61,7 +71,7 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (server *em
 	}
 	// Close alone would wait for a server that is not ready to be so.
 	server.Server.Stop()
-	server.Close()
+	m.end()
 	return nil, err
 }
 
@@ -123,11 +133,12 @@ func syncDir(dir string) error {
 }
 
 // embedded is etcd's own configuration.
-func (c *Config) embedded(log *slog.Logger) (*embed.Config, error) {
+func (c *Config) embedded(log *slog.Logger, m *member) (*embed.Config, error) {
 	e := &c.Embedded
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = e.Name, e.DataDir
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLog(log))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLog(log, &m.last))
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(m.cut)}
 	client, err := url.Parse(c.scheme() + "://" + e.ClientAddr)
 	if err != nil {
 		return nil, cdcerr.InvalidArgument.Wrap(err, "Embedded.ClientAddr")

@@ -3,6 +3,8 @@ package meta
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -10,12 +12,40 @@ import (
 
 // etcdLog sends etcd's words to our logger, a level lower: what is worth an error
 // to etcd's client is ridden out, or comes to us as an error too.
-func etcdLog(to *slog.Logger) *zap.Logger {
-	return zap.New(etcdCore{to}, zap.WithFatalHook(zapcore.WriteThenPanic))
+func etcdLog(to *slog.Logger, last *lastWords) *zap.Logger {
+	return zap.New(etcdCore{to, last}, zap.WithFatalHook(zapcore.WriteThenPanic))
 }
 
 // etcdCore is a zap core that writes to slog.
-type etcdCore struct{ to *slog.Logger }
+type etcdCore struct {
+	to   *slog.Logger
+	last *lastWords
+}
+
+// lastWords are what the embedded etcd says at its end; nil for a client.
+type lastWords struct {
+	leaving atomic.Bool // it was told to end: what it says of that is no trouble
+
+	mu  sync.Mutex
+	err error // of the line with which it gave up; guarded by mu
+}
+
+func (l *lastWords) note(fields []zapcore.Field) {
+	for _, f := range fields {
+		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+			l.mu.Lock()
+			l.err = err
+			l.mu.Unlock()
+		}
+	}
+}
+
+// why is the error with which it gave up, nil where it has not.
+func (l *lastWords) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
 
 func lower(l zapcore.Level) slog.Level {
 	switch l {
@@ -36,7 +66,7 @@ func (c etcdCore) Enabled(l zapcore.Level) bool {
 
 // With implements zapcore.Core.
 func (c etcdCore) With(fields []zapcore.Field) zapcore.Core {
-	return etcdCore{slog.New(c.to.Handler().WithAttrs(attributes(fields)))}
+	return etcdCore{slog.New(c.to.Handler().WithAttrs(attributes(fields))), c.last}
 }
 
 // Check implements zapcore.Core.
@@ -49,7 +79,16 @@ func (c etcdCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 
 // Write implements zapcore.Core.
 func (c etcdCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	c.to.LogAttrs(context.Background(), lower(e.Level), "etcd: "+e.Message, attributes(fields)...)
+	level := lower(e.Level)
+	if c.last != nil {
+		if e.Level > zapcore.ErrorLevel {
+			c.last.note(fields)
+		}
+		if c.last.leaving.Load() {
+			level = slog.LevelDebug
+		}
+	}
+	c.to.LogAttrs(context.Background(), level, "etcd: "+e.Message, attributes(fields)...)
 	return nil
 }
 

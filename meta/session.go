@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,6 +108,31 @@ func (s *Session) renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = max(s.until, begun+time.Duration(res.TTL)*time.Second)
+	return nil
+}
+
+// Token names the session to EndEarlier.
+func (s *Session) Token() string { return fmt.Sprintf("%s %016x", s.store.identity, int64(s.lease)) }
+
+// EndEarlier ends the session of a token now, instead of when it runs out. Its caller
+// knows that the process that had it is dead; a token of another cluster, and one of
+// a session that is over, are none.
+func (s *Store) EndEarlier(ctx context.Context, token string) error {
+	identity, hex, _ := strings.Cut(strings.TrimSpace(token), " ")
+	lease, err := strconv.ParseUint(hex, 16, 63)
+	if err != nil || identity != s.identity {
+		return nil // it names nothing here
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	_, err = s.client.Revoke(ctx, clientv3.LeaseID(lease)) //nolint:gosec // 63 bits
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return s.failure(err, "ending an earlier session")
+	}
+	s.log.Info("the session of this capture's earlier life is ended", "lease", hex)
 	return nil
 }
 

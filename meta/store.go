@@ -12,7 +12,6 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 )
@@ -23,7 +22,7 @@ type Store struct {
 	log      *slog.Logger
 	keys     layout
 	client   *clientv3.Client
-	server   *embed.Etcd // nil where etcd runs elsewhere
+	server   *member // nil where etcd runs elsewhere
 	endpoint []string
 	identity string
 }
@@ -63,7 +62,7 @@ func Open(ctx context.Context, cfg Config) (s *Store, err error) {
 func (s *Store) connect(ctx context.Context) error {
 	cfg := clientv3.Config{
 		DialTimeout: s.cfg.RequestTimeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		Logger: etcdLog(s.log),
+		Logger: etcdLog(s.log, nil),
 	}
 	switch s.cfg.Backend {
 	case BackendEmbedded:
@@ -71,7 +70,7 @@ func (s *Store) connect(ctx context.Context) error {
 		if s.server, err = startEmbedded(ctx, &s.cfg, s.log); err != nil {
 			return err
 		}
-		own, err := clientURL(s.server, s.cfg.scheme())
+		own, err := clientURL(s.server.Etcd, s.cfg.scheme())
 		if err != nil {
 			return err
 		}
@@ -186,7 +185,7 @@ func (s *Store) Close() {
 	}
 	// After the client: the server waits for open streams.
 	if s.server != nil {
-		s.server.Close()
+		s.server.end()
 	}
 }
 

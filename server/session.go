@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,11 +29,21 @@ func (n *node) sessions(ctx context.Context, leave <-chan struct{}, g Given) err
 	}
 	defer store.Close()
 	g.Store = store
+	// The data directory is locked: whoever had the session that is noted there is
+	// dead, and writes no more. Without this nobody leads until it has run out.
+	if token, err := os.ReadFile(n.sessionFile()); err == nil {
+		if err := store.EndEarlier(opening, string(token)); err != nil {
+			n.log.Info("the session of an earlier life runs out by itself", "error", err)
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return store.Run(ctx) })
 	group.Go(func() error { return last(n.oneAfterAnother(ctx, opening, leave, g)) })
 	return ended(group.Wait())
 }
+
+// sessionFile is where the present session is noted, for the next life.
+func (n *node) sessionFile() string { return filepath.Join(n.cfg.DataDir, "session") }
 
 // oneAfterAnother begins sessions until one ends in good order, or in vain.
 func (n *node) oneAfterAnother(ctx, opening context.Context, leave <-chan struct{}, g Given) error {
@@ -63,6 +75,9 @@ func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) erro
 		return leftFirst(opening, err)
 	}
 	g.Session = session
+	if err := os.WriteFile(n.sessionFile(), []byte(session.Token()+"\n"), 0o600); err != nil {
+		g.Log.Info("the session is not noted: after a crash it has to run out", "error", err)
+	}
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error { return session.Run(inner) })
 	group.Go(func() error {

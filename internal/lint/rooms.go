@@ -99,7 +99,7 @@ var planned = []string{
 var doors = []Door{
 	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake", "upstream/fake/live", "bench"}, "the messages of PD and TiKV, generated from their protocol files"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "follows PD's leader, batches timestamps, looks regions up"},
-	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench"}, "what PD and TiKV speak"},
+	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench", "meta"}, "what PD, TiKV and etcd speak"},
 	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake", "redo/record"}, "the redo log's messages; reads and writes a stream's rows on the wire by hand, without a copy a row"},
 	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV, with their suffixes"},
 	{"go.uber.org/zap", []string{"upstream", "meta"}, "what PD's and etcd's clients log with: their lines end in slog"},
@@ -110,6 +110,7 @@ var doors = []Door{
 	{"go.etcd.io/etcd/client/pkg/v3", []string{"meta"}, "etcd's TLS, with files that are read again"},
 	{"go.etcd.io/etcd/client/v3", []string{"meta"}, "etcd's client: follows its members, renews leases, watches"},
 	{"go.etcd.io/etcd/server/v3", []string{"meta"}, "an etcd in the process, where metadata has to outlive PD and there is no other"},
+	{"go.etcd.io/bbolt", []string{"meta"}, "the file of the embedded etcd, looked through before etcd opens it"},
 	{"golang.org/x/sys", []string{"meta"}, "the clock that runs on while a machine is suspended"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/pingcap/tidb/pkg/parser", []string{"filter", "filter/expr", "internal/binlog", "sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
