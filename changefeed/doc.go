@@ -38,7 +38,7 @@
 //
 //	P3  checkpoint-ts and resolved-ts never go back within an epoch; only an
 //	    operator's overwrite begins one
-//	P7  Hold is below the checkpoint of whatever may go on; MinHold is what to hold at PD
+//	P7  Hold is below the checkpoint of whatever may go on
 //	P8  an error shows at once, with its own code; a broken belief fails the changefeed
 //
 // FromTiCDC reads a changefeed out of what TiCDC keeps in etcd, with its checkpoint.

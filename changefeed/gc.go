@@ -22,16 +22,6 @@ func (l *Life) Hold() (ts tso.TS, ok bool) {
 	return l.status.CheckpointTS.Prev(), true // the schema is read just below the checkpoint
 }
 
-// MinHold is the least that any of them holds.
-func MinHold(lives []*Life) (least tso.TS, ok bool) {
-	for _, l := range lives {
-		if ts, holds := l.Hold(); holds && (!ok || ts < least) {
-			least, ok = ts, true
-		}
-	}
-	return least, ok
-}
-
 // collected fails a changefeed that garbage collection has passed, or that has held
 // it back for too long.
 //

@@ -159,20 +159,3 @@ func TestWaits(t *testing.T) {
 		}
 	})
 }
-
-func TestMinHold(t *testing.T) {
-	lives := []*Life{}
-	if _, ok := MinHold(lives); ok {
-		t.Error("nobody holds something")
-	}
-	for state, checkpoint := range map[State]int64{Finished: 10, Stopped: 30, Normal: 20} {
-		l, err := New(Info{}, Status{State: state, CheckpointTS: at(checkpoint), ResolvedTS: at(checkpoint)}, Options{}, base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lives = append(lives, l)
-	}
-	if ts, ok := MinHold(lives); !ok || ts != at(20).Prev() {
-		t.Error(ts, ok)
-	}
-}
