@@ -98,6 +98,9 @@ type session struct {
 
 	used time.Time // when the server last answered
 
+	self   ghost   // what the connection would leave
+	ghosts []ghost // what lost ones have left: at most one a loss, and none is taken on before they are gone
+
 	dialect   Dialect
 	maxPacket int  // the server's max_allowed_packet
 	multi     bool // the server takes several statements at once
@@ -229,6 +232,12 @@ func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
 			return fmt.Errorf("%s: %w", set.sql, err)
 		}
 	}
+	if s.self, err = ghostOf(ctx, conn); err != nil {
+		return fmt.Errorf("asking for the connection's id: %w", err)
+	}
+	if err := s.layToRest(ctx, conn); err != nil {
+		return err
+	}
 	return s.tryMulti(ctx, conn)
 }
 
@@ -291,6 +300,9 @@ func (s *session) abandon(conn *sql.Conn, cause error) {
 		if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
 			return
 		}
+	}
+	if s.conn != nil && s.self.id != 0 {
+		s.ghosts = append(s.ghosts, s.self)
 	}
 	s.lose()
 }
