@@ -24,6 +24,9 @@
 // A value that cannot be read is the matter of its own key: the changefeed that it
 // belongs to comes with an error, the others come as they are (P8).
 //
+// ReadTiCDC is the only thing here that looks at other keys: it reads those of a
+// TiCDC, and writes none.
+//
 // Etcd's types stop at this package's door. docs/design/0006 has the layout.
 //
 // Goroutines: those of etcd's client between Open and Close, and of its server,
