@@ -3,7 +3,8 @@
 // end.
 //
 //	arguments ──cobra──▶ command ──HTTP──▶ a server's API      sluice cli …
-//	                       └──▶ server.Run                      sluice server
+//	                       ├──▶ server.Run                      sluice server
+//	                       └──▶ redo, by itself                 sluice redo …
 //
 // Every command prints what TiCDC's prints, or, with -o json, one JSON value. An
 // error is printed with its code, what that means and what to do, as JSON where

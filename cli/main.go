@@ -171,7 +171,7 @@ func status(err error) int {
 	case slices.Contains([]*cdcerr.Code{cdcerr.ServerNotReady, cdcerr.ServerUnreachable, cdcerr.OwnerNotFound, cdcerr.NotOwner,
 		cdcerr.RequestForward, cdcerr.PDUnreachable, cdcerr.MetaUnreachable}, code):
 		return StatusAway
-	case slices.Contains([]*cdcerr.Code{cdcerr.InvalidArgument, cdcerr.ServerConfigInvalid, cdcerr.NotInRelease, cdcerr.SinkURIInvalid,
+	case slices.Contains([]*cdcerr.Code{cdcerr.InvalidArgument, cdcerr.ServerConfigInvalid, cdcerr.NotInRelease, cdcerr.SinkURIInvalid, cdcerr.StorageURIInvalid,
 		cdcerr.ConfigInvalid, cdcerr.ChangefeedIDInvalid, cdcerr.NamespaceInvalid, cdcerr.FilterRuleInvalid, cdcerr.FilterExpression, cdcerr.FilterColumn, cdcerr.IgnoreEventInvalid,
 		cdcerr.TargetTSInvalid, cdcerr.CheckpointInvalid}, code):
 		return StatusTyped

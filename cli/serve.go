@@ -113,16 +113,3 @@ func parts(s string) []string {
 	}
 	return out
 }
-
-// redoCommand is there for those who look for it.
-func (t *terminal) redoCommand() *cobra.Command {
-	g := t.group("redo", "the redo log")
-	for _, name := range []string{"apply", "meta"} {
-		c := t.command(name, "not in this release", func(c *cobra.Command) error {
-			return cdcerr.NotInRelease.New("%s: this release writes no redo log", c.CommandPath())
-		})
-		c.FParseErrWhitelist.UnknownFlags = true
-		g.AddCommand(c)
-	}
-	return g
-}

@@ -2,6 +2,7 @@ package redo
 
 import (
 	"context"
+	"encoding/base32"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -36,6 +37,23 @@ func (id ID) dir() string {
 }
 
 func (id ID) String() string { return id.Namespace + "/" + id.Changefeed + " (" + id.Incarnation + ")" }
+
+// Incarnation is a changefeed's life, as its downstream knows it, as a folder's name.
+func Incarnation(life string) string {
+	return strings.ToLower(lifeEncoding.EncodeToString([]byte(life)))
+}
+
+// Life is what Incarnation was made of, empty where it was made of none.
+func (id ID) Life() string {
+	life, err := lifeEncoding.DecodeString(strings.ToUpper(id.Incarnation))
+	if err != nil {
+		return ""
+	}
+	return string(life)
+}
+
+// lifeEncoding has letters and digits only, and orders as what it encodes.
+var lifeEncoding = base32.HexEncoding.WithPadding(base32.NoPadding)
 
 // Validate refuses what cannot be a part of a name.
 func (id ID) Validate() error {

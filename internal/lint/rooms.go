@@ -62,7 +62,7 @@ var rooms = []Room{
 	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},
 	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("agent", "api", "meta", "sorter", "strict", "upstream")},
 	{"coordinator", Shell, "what only the owner does: the life of every changefeed, and its runs", wordsAnd("agent", "api", "changefeed", "meta", "sink", "sink/downstream")},
-	{"cli", Shell, "the commands: their words and flags, what they print, the status with which they end", wordsAnd("api", "changefeed", "coordinator", "meta", "server", "strict", "upstream")},
+	{"cli", Shell, "the commands: their words and flags, what they print, the status with which they end", wordsAnd("api", "changefeed", "coordinator", "meta", "objstore", "redo", "server", "sink", "sink/downstream", "strict", "upstream")},
 	{"cmd/sluice", Shell, "the command of Sluice", []string{"cli"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 

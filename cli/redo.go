@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sink/downstream"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// memoryMin is what applying a log needs at least, in bytes.
+const memoryMin = 256 << 20
+
+// verifyReaders read a log's files at the same time.
+const verifyReaders = 4
+
+func (t *terminal) redoCommand() *cobra.Command {
+	g := t.group("redo", "the redo log: what to do after the upstream is lost")
+	meta := t.command("meta", "up to where a log is good", t.redoMeta)
+	inspect := t.command("inspect", "the files of a log", t.redoInspect)
+	verify := t.command("verify", "read the whole of a log, and say up to where recovery is possible", t.redoVerify)
+	apply := t.command("apply", "bring a downstream to the upstream's snapshot at the log's resolved-ts", t.redoApply)
+	apply.Flags().String("sink-uri", "", "the downstream; rows are written in safe mode")
+	apply.Flags().String("cluster-id", "default", "the cluster's id, by which the downstream knows which DDLs it has seen")
+	apply.Flags().Int64("memory-limit", 10<<30, "bytes of memory")
+	apply.Flags().Bool("enable-profiling", false, "no effect")
+	apply.Flags().String("log-level", "info", "no effect: a command has no log")
+	need(apply, "sink-uri")
+	for _, c := range []*cobra.Command{meta, inspect, verify, apply} {
+		c.Flags().String("storage", "", "where the log is: consistent.storage of the changefeed")
+		c.Flags().String("tmp-dir", "", "no effect: nothing is put on this machine")
+		c.Flags().StringP("changefeed-id", "c", "", "the changefeed, where the storage holds the logs of several")
+		c.Flags().StringP("namespace", "n", "", "its namespace")
+		c.Flags().String("incarnation", "", "which of the changefeed's logs, where it has several")
+		need(c, "storage")
+		g.AddCommand(c)
+	}
+	return g
+}
+
+// withLog opens the storage, finds the log that is meant, and takes its inventory.
+func (t *terminal) withLog(c *cobra.Command, do func(ctx context.Context, b objstore.Bucket, inv *redo.Inventory) error) (err error) {
+	ctx := c.Context()
+	b, err := objstore.Open(ctx, str(c, "storage"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	all, err := redo.Find(ctx, b)
+	if err != nil {
+		return err
+	}
+	var ids []redo.ID
+	var names []string
+	for _, id := range all {
+		wants := func(flag, is string) bool { return str(c, flag) == "" || str(c, flag) == is }
+		if wants("changefeed-id", id.Changefeed) && wants("namespace", id.Namespace) && wants("incarnation", id.Incarnation) {
+			ids = append(ids, id)
+		}
+		names = append(names, fmt.Sprintf("--namespace %s --changefeed-id %s --incarnation %s", id.Namespace, id.Changefeed, id.Incarnation))
+	}
+	switch {
+	case len(all) == 0:
+		return cdcerr.RedoMetaNotFound.New("%s holds no redo log", b)
+	case len(ids) != 1:
+		return cdcerr.InvalidArgument.New("%s holds %d redo logs, of which %d are meant; name one: %s", b, len(all), len(ids), strings.Join(names, "; "))
+	}
+	inv, err := redo.Open(ctx, b, ids[0])
+	if err != nil {
+		return err
+	}
+	return do(ctx, b, inv)
+}
+
+// logText is a log, for programs.
+type logText struct {
+	Changefeed   string     `json:"changefeed"`
+	Incarnation  string     `json:"incarnation"`
+	Cluster      uint64     `json:"upstream-id"`
+	CheckpointTS tso.TS     `json:"checkpoint-ts"`
+	ResolvedTS   tso.TS     `json:"resolved-ts"`
+	Version      int        `json:"version"`
+	Recoverable  tso.TS     `json:"recoverable-ts"`
+	Files        []fileText `json:"files,omitempty"`
+	Rows         uint64     `json:"rows,omitempty"`
+	DDLs         uint64     `json:"ddls,omitempty"`
+	Problems     []string   `json:"problems,omitempty"`
+}
+
+type fileText struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	From tso.TS `json:"min-commit-ts"`
+	To   tso.TS `json:"max-commit-ts"`
+	Size int64  `json:"bytes"`
+}
+
+func logTextOf(inv *redo.Inventory, files bool) logText {
+	out := logText{Changefeed: inv.ID.Namespace + "/" + inv.ID.Changefeed, Incarnation: inv.ID.Incarnation, Cluster: inv.ID.Cluster,
+		CheckpointTS: inv.Meta.Checkpoint, ResolvedTS: inv.Meta.Resolved, Version: inv.Meta.Version, Recoverable: inv.Recoverable()}
+	for _, p := range inv.Problems {
+		out.Problems = append(out.Problems, p.String())
+	}
+	if files {
+		for _, f := range inv.Files {
+			out.Files = append(out.Files, fileText{f.Path, f.Kind.String(), f.Min, f.Max, f.Size})
+		}
+	}
+	return out
+}
+
+func (t *terminal) redoMeta(c *cobra.Command) error {
+	return t.withLog(c, func(_ context.Context, _ objstore.Bucket, inv *redo.Inventory) error {
+		if t.output == "json" {
+			t.print(t.Out, logTextOf(inv, false))
+			return nil
+		}
+		// TiCDC's words.
+		fmt.Fprintf(t.Out, "checkpoint-ts:%d, resolved-ts:%d, version:%d\n", inv.Meta.Checkpoint, inv.Meta.Resolved, inv.Meta.Version)
+		return nil
+	})
+}
+
+func (t *terminal) redoInspect(c *cobra.Command) error {
+	return t.withLog(c, func(_ context.Context, _ objstore.Bucket, inv *redo.Inventory) error {
+		if t.output == "json" {
+			t.print(t.Out, logTextOf(inv, true))
+			return nil
+		}
+		t.say("redo log of %s/%s, upstream %d, incarnation %s", inv.ID.Namespace, inv.ID.Changefeed, inv.ID.Cluster, inv.ID.Incarnation)
+		t.say("checkpoint-ts %d (%s UTC), resolved-ts %d (%s UTC)", inv.Meta.Checkpoint, when(inv.Meta.Checkpoint), inv.Meta.Resolved, when(inv.Meta.Resolved))
+		lines := [][]string{{"KIND", "FROM", "TO", "BYTES", "FILE"}}
+		for _, f := range inv.Files {
+			lines = append(lines, []string{f.Kind.String(), f.Min.String(), f.Max.String(), strconv.FormatInt(f.Size, 10), f.Path})
+		}
+		t.rows(lines)
+		t.say("%d files are needed, %d bytes; %d that nobody needs, %d that nobody counts on yet", len(inv.Files), inv.Bytes(), inv.Below, inv.Beyond)
+		for _, p := range inv.Problems {
+			t.say("missing: %s", p)
+		}
+		return nil
+	})
+}
+
+func (t *terminal) redoVerify(c *cobra.Command) error {
+	return t.withLog(c, func(ctx context.Context, b objstore.Bucket, inv *redo.Inventory) error {
+		rep, err := redo.Verify(ctx, b, inv, verifyReaders)
+		if err != nil {
+			return err
+		}
+		if t.output == "json" {
+			text := logTextOf(inv, false)
+			text.Rows, text.DDLs = rep.Rows, rep.DDLs
+			t.print(t.Out, text)
+			return rep.Err()
+		}
+		if err := rep.Err(); err != nil {
+			return err
+		}
+		t.say("The log is whole: %d files, %d bytes, %d rows and %d DDLs, every checksum right.", len(inv.Files), inv.Bytes(), rep.Rows, rep.DDLs)
+		t.say("A downstream that this changefeed wrote can be brought to the upstream's snapshot at %d (%s UTC).", inv.Meta.Resolved, when(inv.Meta.Resolved))
+		return nil
+	})
+}
+
+func (t *terminal) redoApply(c *cobra.Command) error {
+	limit, err := c.Flags().GetInt64("memory-limit")
+	if err != nil || limit < memoryMin {
+		return cdcerr.InvalidArgument.New("--memory-limit %s: at least %d bytes", str(c, "memory-limit"), int64(memoryMin))
+	}
+	uri, err := safely(str(c, "sink-uri"))
+	if err != nil {
+		return err
+	}
+	return t.withLog(c, func(ctx context.Context, b objstore.Bucket, inv *redo.Inventory) (err error) {
+		if err := inv.Err(); err != nil {
+			return err
+		}
+		s, err := downstream.Open(ctx, uri, downstream.Config{
+			Cluster: str(c, "cluster-id"), Changefeed: inv.ID.Namespace + "/" + inv.ID.Changefeed, Upstream: inv.ID.Cluster, Life: inv.ID.Life(),
+		})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		cfg := redo.DefaultApply(inv)
+		cfg.Merge.AheadBytes = limit / 4
+		cfg.TxnBytes = min(limit/8, 1<<30)
+		var fetched, told int64
+		cfg.Merge.Done = func(f redo.LogFile) {
+			// A tenth at a time: there is one line for each.
+			if fetched += f.Size; fetched*10/max(1, inv.Bytes()) > told {
+				told = fetched * 10 / max(1, inv.Bytes())
+				t.say("%3d %% of the log, up to %d (%s UTC)", told*10, f.Max, when(f.Max))
+			}
+		}
+		done, err := redo.Apply(ctx, b, inv, cfg, s, sink.Endless)
+		if err != nil {
+			return err
+		}
+		if t.output == "json" {
+			text := logTextOf(inv, false)
+			text.Rows, text.DDLs = done.Rows, done.DDLs
+			t.print(t.Out, text)
+			return nil
+		}
+		t.say("Applied %d rows of %d transactions and %d DDLs.", done.Rows, done.Txns, done.DDLs)
+		t.say("The downstream is the upstream's snapshot at %d (%s UTC): every file of the log in (%d, %d] was there and whole, and nothing above was applied.",
+			inv.Meta.Resolved, when(inv.Meta.Resolved), inv.Meta.Checkpoint, inv.Meta.Resolved)
+		return nil
+	})
+}
+
+// safely is a sink URI whose rows are written so that twice is once.
+func safely(uri string) (string, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return "", cdcerr.SinkURIInvalid.New("--sink-uri: it is no URI") // its text may hold a password
+	}
+	switch u.Scheme {
+	case "mysql", "mysql+ssl", "tidb", "tidb+ssl":
+	default:
+		return uri, nil
+	}
+	query := u.Query()
+	query.Set("safe-mode", "true")
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}

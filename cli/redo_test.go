@@ -1,0 +1,117 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-cdc/sluice/cli"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo"
+	"github.com/sluice-cdc/sluice/redo/record"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// redoLog makes a log with one DDL in a directory, and tells its URI.
+func redoLog(t *testing.T, dir string, ids ...redo.ID) string {
+	t.Helper()
+	uri := "file://" + dir
+	b, err := objstore.Open(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	cfg := redo.Default()
+	for _, id := range ids {
+		if err := redo.Claim(t.Context(), cfg, b, id.Cluster); err != nil {
+			t.Fatal(err)
+		}
+		m, err := redo.OpenMeta(t.Context(), cfg, b, id, 1, tso.New(1_700_000_000_000, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := redo.NewDDLWriter(cfg, b, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(t.Context(), &event.DDL{JobID: 5, SwitchTS: tso.New(1_700_000_001_000, 0), Query: "CREATE DATABASE d"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Advance(t.Context(), redo.Mark{Resolved: tso.New(1_700_000_002_000, 0), Extents: []record.Extent{w.Extent()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return uri
+}
+
+// typedIn runs one command.
+func typedIn(t *testing.T, args ...string) (status int, out, complaint string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	env := cli.Env{In: bufio.NewReader(strings.NewReader("")), Out: &o, Err: &e, Getenv: func(string) string { return "" }, Now: time.Now, After: time.After}
+	status = cli.Main(context.Background(), args, env)
+	return status, o.String(), e.String()
+}
+
+func TestRedoCommands(t *testing.T) {
+	one := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation("2026/1")}
+	two := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "other", Incarnation: "x"}
+	dir := t.TempDir()
+	uri := redoLog(t, filepath.Join(dir, "one"), one)
+	if status, out, complaint := typedIn(t, "redo", "meta", "--storage", uri); status != 0 || out != "checkpoint-ts:445644800000000000, resolved-ts:445644800524288000, version:1\n" {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	status, out, complaint := typedIn(t, "redo", "verify", "--storage", uri)
+	if status != 0 || !strings.Contains(out, "The log is whole: 1 files") || !strings.Contains(out, "1 DDLs") || !strings.Contains(out, "445644800524288000") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	if status, out, complaint := typedIn(t, "redo", "inspect", "--storage", uri); status != 0 || !strings.Contains(out, "1 files are needed") || !strings.Contains(out, "default/orders") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	if status, out, complaint := typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://"); status != 0 || !strings.Contains(out, "Applied 0 rows of 0 transactions and 1 DDLs") || !strings.Contains(out, "snapshot at 445644800524288000") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	both := redoLog(t, filepath.Join(dir, "two"), one, two)
+	if status, out, complaint := typedIn(t, "redo", "meta", "--storage", both); status != cli.StatusTyped || !strings.Contains(complaint, "--changefeed-id other") {
+		t.Errorf("two logs: %d %s %s", status, out, complaint)
+	}
+	status, out, complaint = typedIn(t, "redo", "verify", "-o", "json", "--storage", both, "-c", "other", "-n", "default")
+	var text struct {
+		Changefeed  string
+		Recoverable tso.TS `json:"recoverable-ts"`
+		DDLs        int
+	}
+	if err := json.Unmarshal([]byte(out), &text); err != nil || status != 0 || text.Changefeed != "default/other" || text.DDLs != 1 || text.Recoverable != 445644800524288000 {
+		t.Errorf("%d %v %+v %s", status, err, text, complaint)
+	}
+}
+
+// A file that is missing is named, with what it is about, and nothing is applied.
+func TestRedoDamaged(t *testing.T) {
+	id := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: "x"}
+	uri := redoLog(t, t.TempDir(), id)
+	b, err := objstore.Open(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	files, err := objstore.All(t.Context(), b, "default/orders/x/ddls/", "")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	if err := b.Delete(t.Context(), files[0].Name); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"redo", "verify", "--storage", uri}, {"redo", "apply", "--storage", uri, "--sink-uri", "blackhole://"}} {
+		status, out, complaint := typedIn(t, args...)
+		if status != cli.StatusFailed || !strings.Contains(complaint, "445644800000000000 of resolved-ts 445644800524288000 can be recovered") || !strings.Contains(complaint, "files 1 to 1") || strings.Contains(out, "snapshot") {
+			t.Errorf("%v: %d %s %s", args, status, out, complaint)
+		}
+	}
+}
