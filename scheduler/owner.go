@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/span"
@@ -334,6 +336,8 @@ func (o *Owner) Move(id span.TableID, to capture.ID) error {
 	case len(o.asked) >= wishesMax:
 		return cdcerr.SchedulerRequest.New("%d moves wait already: ask again when some are done", wishesMax)
 	}
+	// Of two wishes for a table the later one counts, or both would pull at it for ever.
+	o.asked = slices.DeleteFunc(o.asked, func(w wish) bool { return w.table == id })
 	o.asked = append(o.asked, wish{table: id, to: to})
 	return nil
 }
