@@ -11,8 +11,8 @@ import (
 type CaptureConfig struct {
 	ID    capture.ID
 	Epoch uint64
-	// Incarnation is higher than that of any life before in this process. The next life
-	// begins when everything of the last one has ended.
+	// Incarnation is higher than that of any life before in this process: Capture.Next
+	// makes the next one.
 	Incarnation uint64
 	// Floor is the least owner who may be obeyed: the revision of the owner that was
 	// read from etcd after this capture's own key was there, or, if there was none,
@@ -91,10 +91,24 @@ func NewCapture(cfg CaptureConfig) (*Capture, error) {
 	case cfg.StatusesMax <= 0:
 		return nil, cdcerr.InvalidArgument.New("StatusesMax %d: must be above 0", cfg.StatusesMax)
 	}
+	return newCapture(cfg), nil
+}
+
+func newCapture(cfg CaptureConfig) *Capture {
 	return &Capture{
 		cfg: cfg, held: map[span.Span]*held{},
 		blocks: map[span.TableID][]tso.TS{}, checkpoints: newTally(), resolved: newTally(),
-	}, nil
+	}
+}
+
+// Next is the next life, after everything of this one has ended; fault says why. It
+// obeys nobody whom this one did not obey any more: an owner that was deposed meanwhile
+// would find a capture that knows of no other.
+func (c *Capture) Next(fault string) *Capture {
+	cfg := c.cfg
+	cfg.Incarnation++
+	cfg.Floor, cfg.Fault = max(cfg.Floor, c.owner), fault
+	return newCapture(cfg)
 }
 
 // Step takes orders.

@@ -203,12 +203,15 @@ func (o *Owner) Step(r Report) {
 	}
 	if reborn(r.Incarnation, m.incarnation) {
 		if m.incarnation != 0 {
+			// Under a term of its own, above all that it may have been given: what its
+			// last life wrote under may be what the downstream refuses.
 			m = o.renew(m)
-			m.term = 0
+			m.term = o.nextTerm()
 		}
 		m.incarnation, m.seqIn = r.Incarnation, 0
-		if r.Term > m.term {
-			m.term = r.Term
+		m.term = max(m.term, r.Term)
+		if r.Fault != "" {
+			o.faults = append(o.faults, Fault{m.id, r.Fault})
 		}
 	}
 	if late(r.Seq, m.seqIn) || outgrown(r.Term, m.term) {
@@ -216,9 +219,6 @@ func (o *Owner) Step(r Report) {
 	}
 	m.seqIn, m.heard, m.broken = r.Seq, o.now, false
 	m.liveness = max(m.liveness, r.Liveness)
-	if r.Fault != "" {
-		o.faults = append(o.faults, Fault{m.id, r.Fault})
-	}
 	for i := range r.Statuses {
 		if st := &r.Statuses[i]; st.Change > m.ack {
 			o.status(m, st)

@@ -22,6 +22,7 @@ type Owner struct {
 	rebuilding bool
 	waits      []capture.ID // who has to tell, or be fenced off, before anything is placed
 	writers    []capture.ID
+	recorded   tso.TS
 	started    bool
 	mixed      []*table // of which captures reported parts
 	strange    []found  // of tables that are not known yet: an executed DDL may have brought them
@@ -66,6 +67,9 @@ type Resume struct {
 	Watermark Watermark
 	// Tables are the physical ids that are wanted at the checkpoint.
 	Tables []span.TableID
+	// Recorded is the latest DDL on record, 0 for none: nothing is placed before the
+	// schema is known up to there, or rows from before it would come again.
+	Recorded tso.TS
 	// Writers are the captures that have a floor downstream, read after the record's
 	// fence was raised to this owner: none that this owner does not know can get one.
 	Writers []capture.ID
@@ -123,7 +127,7 @@ func New(cfg Config, r Resume) (*Owner, error) {
 		return nil, err
 	}
 	o := &Owner{
-		cfg: cfg, term: firstTerm(cfg.Owner), rebuilding: true, writers: r.Writers,
+		cfg: cfg, term: firstTerm(cfg.Owner), rebuilding: true, writers: r.Writers, recorded: r.Recorded,
 		tables: make(map[span.TableID]*table, len(r.Tables)),
 		loose:  newTally(), mark: r.Watermark, saved: r.Watermark, schema: r.Watermark.Checkpoint,
 	}
@@ -165,7 +169,6 @@ func (o *Owner) dropTable(id span.TableID) {
 	if t == nil || !t.wanted {
 		return
 	}
-	t.wanted = false
 	if t.shape != nil {
 		o.endShape(t.shape)
 	}
@@ -174,6 +177,7 @@ func (o *Owner) dropTable(id span.TableID) {
 	for _, s := range sets {
 		o.remove(s, "its table is gone")
 	}
+	t.wanted = false // only now, or the first set that nobody holds would let it be forgotten
 	o.forget(t)
 }
 

@@ -113,7 +113,7 @@ func (o *Owner) infer(s *ReplicationSet) {
 
 // rebuilt ends the asking once everybody has told, and sorts out what was found.
 func (o *Owner) rebuilt() {
-	if len(o.waits) > 0 || len(o.lost) > 0 || slices.ContainsFunc(o.strange, func(f found) bool { return f.st.Checkpoint > o.schema }) {
+	if len(o.waits) > 0 || len(o.lost) > 0 || o.schema < o.recorded || slices.ContainsFunc(o.strange, func(f found) bool { return f.st.Checkpoint > o.schema }) {
 		return
 	}
 	o.rebuilding = false

@@ -161,9 +161,8 @@ func (s *story) tell(w []string, o map[string]string) {
 		s.owner.Rebalance()
 	case "restart":
 		h := s.halves[capture.ID(w[1])]
-		h.cfg.Incarnation++
-		h.cfg.Fault = "it failed"
-		s.begin(h)
+		h.Capture, h.written, h.reports = h.Next("it failed"), map[span.Span]tso.TS{}, nil
+		h.Schema(s.schema)
 	case "load":
 		h := s.halves[capture.ID(w[1])]
 		for _, z := range s.owner.Sets(span.TableID(s.number(w[2]))) {

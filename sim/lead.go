@@ -40,7 +40,7 @@ const (
 
 // elect gives the cluster to a node, if nobody has it.
 func (w *world) elect(n *node) {
-	if w.etcdOwner != nil || !n.registered || n.cutOff || n.paused || n.life == capture.Stopping {
+	if w.etcdOwner != nil || !n.registered || n.cutOff(w) || n.paused(w) || n.life == capture.Stopping {
 		return
 	}
 	w.rev++
@@ -61,6 +61,11 @@ func (w *world) elect(n *node) {
 		r.Writers = append(r.Writers, id)
 	}
 	slices.Sort(r.Writers)
+	for _, c := range w.up.ddls {
+		if c.done {
+			r.Recorded = c.TS
+		}
+	}
 	cfg := w.ownerConfig
 	cfg.Owner, cfg.Fenced = l.rev, w.fenced
 	o, err := scheduler.New(cfg, r)
@@ -92,7 +97,7 @@ func (l *lead) learn(w *world) {
 
 // tick is one beat of the owner's loop. What is asked for goes on beside it.
 func (l *lead) tick(w *world) {
-	if !l.node.cutOff {
+	if !l.node.cutOff(w) {
 		l.members = w.members()
 	}
 	r := l.owner.Tick(scheduler.View{Members: l.members})
@@ -138,7 +143,7 @@ func (l *lead) work(w *world, a uint32) {
 		i = slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == taskSave })
 	}
 	t := l.tasks[i]
-	if t.kind == taskSave && l.node.cutOff {
+	if t.kind == taskSave && l.node.cutOff(w) {
 		return
 	}
 	l.tasks = slices.Delete(l.tasks, i, i+1)

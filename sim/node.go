@@ -21,13 +21,12 @@ type node struct {
 	id    capture.ID
 	at    int // its slot in the network
 	half  *scheduler.Capture
-	cfg   scheduler.CaptureConfig
 	lead  *lead
 	life  capture.Liveness
 	drain bool // an operator wants it empty; known to etcd
 
-	paused     bool
-	cutOff     bool // from etcd
+	asleep     int // the step until which it does nothing
+	away       int // the step until which it does not reach etcd
 	drift      int64
 	leaseUntil int64 // by its own clock
 	expires    int64 // by etcd's
@@ -57,18 +56,15 @@ type batch struct {
 	deadline int64 // by the node's clock
 }
 
+func (n *node) paused(w *world) bool { return n.asleep > w.steps }
+
+func (n *node) cutOff(w *world) bool { return n.away > w.steps }
+
 func (n *node) clock(now int64) int64 { return now + now*n.drift/100 }
 
-// begin starts a life of the half.
+// begin starts the next life of the half.
 func (n *node) begin(w *world, fault string) {
-	n.cfg.Incarnation++
-	n.cfg.Fault = fault
-	c, err := scheduler.NewCapture(n.cfg)
-	if err != nil {
-		w.fail(err)
-		return
-	}
-	n.half, n.spans, n.schema = c, n.spans[:0], 0
+	n.half, n.spans, n.schema = n.half.Next(fault), n.spans[:0], 0
 	n.learn(w)
 }
 

@@ -57,12 +57,12 @@ func play(seed uint64, s setting, actions []action) (out Outcome) {
 
 // settle ends all faults and waits until everything replicates.
 func (w *world) settle() {
-	w.cut = [nodesMax][nodesMax]bool{}
+	w.cut = [nodesMax][nodesMax]int{}
 	w.lazy = 0
 	w.start(0, 0)
 	for _, n := range w.nodes {
 		if n != nil {
-			n.paused, n.cutOff, n.drain = false, false, false
+			n.asleep, n.away, n.drain = 0, 0, false
 			if n.life == capture.Stopping {
 				w.crash(n.at)
 				w.start(n.at, 0)

@@ -70,7 +70,6 @@ const (
 	doDrop
 	doDouble
 	doCut
-	doMend
 	doCutOff
 	doPause
 	doCrash
@@ -86,7 +85,7 @@ func (k kind) String() string {
 	return [...]string{
 		"owner ticks", "node ticks", "deliver", "data path", "owner's task", "commit", "renew lease", "time", "owner learns schema",
 		"node learns schema", "elect", "ddl", "move", "drain", "stopping", "rebalance", "load", "start",
-		"drop", "double", "cut", "mend", "cut off from etcd", "pause", "crash", "new life", "stream breaks", "resign", "long time", "late write",
+		"drop", "double", "cut", "cut off from etcd", "pause", "crash", "new life", "stream breaks", "resign", "long time", "late write",
 	}[k]
 }
 
@@ -96,7 +95,7 @@ func weights(storm bool) [kinds]int {
 		doOwnerTick: 120, doNodeTick: 160, doDeliver: 330, doStep: 260, doTask: 70, doCommit: 50, doRenew: 70, doPass: 30,
 		doOwnerLearn: 30, doNodeLearn: 60, doElect: 20,
 		doDDL: 9, doMove: 5, doDrain: 2, doStopping: 1, doRebalance: 1, doLoad: 6, doStart: 6,
-		doDrop: 8, doDouble: 8, doCut: 2, doMend: 8, doCutOff: 2, doPause: 2, doCrash: 1, doRelive: 1, doBroken: 2, doResign: 2, doLongPass: 1, doLate: 3,
+		doDrop: 8, doDouble: 8, doCut: 4, doCutOff: 2, doPause: 2, doCrash: 1, doRelive: 1, doBroken: 2, doResign: 2, doLongPass: 1, doLate: 3,
 	}
 	if storm {
 		w[doDrop], w[doDouble], w[doCut], w[doCutOff], w[doPause], w[doCrash], w[doRelive], w[doBroken], w[doResign], w[doLongPass] = 30, 25, 6, 6, 8, 4, 3, 5, 6, 4
@@ -116,7 +115,7 @@ func (f flavour) season(w *[kinds]int) {
 	case moves:
 		w[doMove], w[doDrain], w[doStopping], w[doRebalance] = 40, 12, 4, 8
 	case silences:
-		w[doBroken], w[doPause], w[doCut], w[doResign], w[doElect], w[doLate] = 25, 14, 8, 12, 40, 20
+		w[doBroken], w[doPause], w[doCut], w[doResign], w[doElect], w[doLate] = 25, 25, 12, 12, 40, 20
 	case plain, flavours:
 	}
 }
@@ -139,7 +138,7 @@ func plan(seed uint64, steps int) (setting, []action) {
 		s.syncEvery = int64(10 + rng.IntN(40))
 	}
 	if rng.IntN(3) == 0 {
-		s.lazy = 24
+		s.lazy = 6
 	}
 	s.calm, s.flavour = 4*rng.IntN(4), flavour(rng.IntN(int(flavours)))
 	table := weights(rng.IntN(3) == 0)
@@ -179,14 +178,12 @@ func (w *world) do(x action) {
 		w.network(x)
 	case doStart:
 		w.start(int(x.a%nodesMax), x.b)
-	case doMend:
-		w.cut[x.a%nodesMax][x.b%nodesMax] = false
 	case doCut:
-		w.cut[x.a%nodesMax][x.b%nodesMax] = true
+		w.cut[x.a%nodesMax][x.b%nodesMax] = w.steps + while(x.b>>8)
 	case doLate:
 		w.late(x.a, x.b)
 	case doOwnerTick, doTask, doOwnerLearn, doMove, doRebalance, doBroken:
-		if l := w.someLead(x.a); l != nil && !l.node.paused {
+		if l := w.someLead(x.a); l != nil && !l.node.paused(w) {
 			w.lead(l, x)
 		}
 	default:
@@ -194,6 +191,11 @@ func (w *world) do(x action) {
 			w.node(n, x)
 		}
 	}
+}
+
+// while is how many steps a fault lasts: a blink, a lease, or most of the schedule.
+func while(b uint32) int {
+	return int(b%20) * []int{1, 5, 15}[b>>8%3]
 }
 
 func (w *world) network(x action) {
@@ -247,7 +249,7 @@ func (w *world) lead(l *lead, x action) {
 }
 
 func (w *world) node(n *node, x action) {
-	if n.paused && x.kind != doPause && x.kind != doCrash && x.kind != doCutOff {
+	if n.paused(w) && x.kind != doCrash && x.kind != doCutOff {
 		return
 	}
 	switch x.kind {
@@ -275,15 +277,15 @@ func (w *world) node(n *node, x action) {
 			n.half.Load(s.span, []uint32{2, 4, 25, 35}[x.b>>8%4], 0)
 		}
 	case doCutOff:
-		n.cutOff = x.b%3 == 0
+		n.away = w.steps + while(x.b)
 	case doPause:
-		n.paused = x.b%3 == 0
+		n.asleep = w.steps + while(x.b)
 	case doCrash:
 		w.crash(n.at)
 	case doRelive:
 		n.begin(w, "it failed")
 	case doResign:
-		if w.etcdOwner == n && !n.cutOff {
+		if w.etcdOwner == n && !n.cutOff(w) {
 			w.etcdOwner, w.etcdRev = nil, 0
 		}
 	default:

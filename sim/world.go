@@ -28,7 +28,7 @@ type world struct {
 	etcdRev   scheduler.Revision
 
 	net    []packet
-	cut    [nodesMax][nodesMax]bool // from, to
+	cut    [nodesMax][nodesMax]int // from, to: the step until which nothing arrives
 	lazy   uint32
 	owners int
 	steps  int
@@ -80,8 +80,13 @@ func (w *world) start(at int, drift uint32) {
 	if w.etcdOwner == nil {
 		floor = w.rev + 1
 	}
-	n.cfg = scheduler.CaptureConfig{ID: n.id, Epoch: w.ownerConfig.Epoch, Floor: floor, StatusesMax: 2}
-	n.begin(w, "")
+	c, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: n.id, Epoch: w.ownerConfig.Epoch, Incarnation: 1, Floor: floor, StatusesMax: 2})
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	n.half = c
+	n.learn(w)
 }
 
 // crash ends a node; its lease runs on.
@@ -118,7 +123,7 @@ func (w *world) late(a, b uint32) {
 
 // renew renews a node's lease.
 func (w *world) renew(n *node) {
-	if n.registered && !n.cutOff && !n.paused {
+	if n.registered && !n.cutOff(w) && !n.paused(w) {
 		n.expires = w.now + leaseTTL
 		n.leaseUntil = n.clock(w.now) + leaseTTL - leaseMargin
 	}
@@ -214,7 +219,7 @@ func (w *world) deliver(i int, keep bool) {
 		w.net = append(w.net[:i], w.net[i+1:]...)
 	}
 	n := w.nodes[p.to]
-	if n == nil || n.paused || p.from != p.to && w.cut[p.from][p.to] {
+	if n == nil || n.paused(w) || p.from != p.to && w.cut[p.from][p.to] > w.steps {
 		return
 	}
 	switch {
