@@ -31,6 +31,8 @@ const (
 	schemas
 	moves
 	silences
+	lives  // of captures' halves, one after the other
+	ghosts // fenced off, and back under another owner
 	flavours
 )
 
@@ -39,7 +41,7 @@ func (s setting) owner() scheduler.Config {
 		Epoch: 1, SyncEvery: s.syncEvery,
 		ResendTicks: 3, SilentTicks: 8, BrokenTicks: 2, HeartbeatTicks: 2, BalanceTicks: 12,
 		BatchMax: s.batch, OrdersMax: 2, MovesMax: 2,
-		Split: scheduler.SplitConfig{Regions: 10, PartMax: 3},
+		Split: scheduler.SplitConfig{Regions: 10, PartMax: 4},
 	}
 }
 
@@ -109,13 +111,17 @@ func (f flavour) season(w *[kinds]int) {
 	case elections:
 		w[doResign], w[doElect], w[doCrash] = 25, 60, 6
 	case shapes:
-		w[doLoad], w[doResign], w[doElect] = 60, 10, 40
+		w[doLoad], w[doMove], w[doResign], w[doElect], w[doTask] = 60, 20, 14, 50, 110
 	case schemas:
 		w[doDDL], w[doOwnerLearn], w[doNodeLearn], w[doCommit] = 40, 60, 100, 80
 	case moves:
 		w[doMove], w[doDrain], w[doStopping], w[doRebalance] = 40, 12, 4, 8
 	case silences:
 		w[doBroken], w[doPause], w[doCut], w[doResign], w[doElect], w[doLate] = 25, 25, 12, 12, 40, 20
+	case lives:
+		w[doRelive], w[doDouble], w[doMove], w[doBroken] = 15, 40, 15, 6
+	case ghosts:
+		w[doPause], w[doBroken], w[doResign], w[doElect], w[doCommit] = 30, 40, 12, 60, 60
 	case plain, flavours:
 	}
 }
@@ -141,6 +147,7 @@ func plan(seed uint64, steps int) (setting, []action) {
 		s.lazy = 6
 	}
 	s.calm, s.flavour = 4*rng.IntN(4), flavour(rng.IntN(int(flavours)))
+	s.fenced = s.fenced || s.flavour == ghosts
 	table := weights(rng.IntN(3) == 0)
 	s.flavour.season(&table)
 	total := 0
@@ -195,7 +202,7 @@ func (w *world) do(x action) {
 
 // while is how many steps a fault lasts: a blink, a lease, or most of the schedule.
 func while(b uint32) int {
-	return int(b%20) * []int{1, 5, 15}[b>>8%3]
+	return int(b%20) * []int{1, 6, 20}[b>>8%3]
 }
 
 func (w *world) network(x action) {

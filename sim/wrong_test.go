@@ -58,4 +58,15 @@ var wrong = []struct{ name, file, right, wrong string }{
 }
 
 // survivors are wrong lines that break no promise, each with the reason.
-var survivors = map[string]string{}
+var survivors = map[string]string{
+	"inPrepare case 5: Stopping":     stoppingIsNews,
+	"inCommit case 10: Stopping":     stoppingIsNews,
+	"inReplicating case 3: Stopping": stoppingIsNews,
+
+	"reshapeSome case 1: !s.counted || n < 2":                                              splitsAreLoad,
+	"reshapeSome case 2: s.State != ReplicatingState || t.shape != nil || o.blocked(t.id)": splitsAreLoad,
+}
+
+const stoppingIsNews = "the checkpoint of a span that is stopping is early news: it is told again when it has stopped, and until then the capture's floor holds"
+
+const splitsAreLoad = "a set that is not looked at again is not split: that costs an even load, and no promise"
