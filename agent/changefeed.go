@@ -118,7 +118,7 @@ type Changefeed struct {
 	at       tso.TS // the checkpoint that it goes on from
 
 	pipeline atomic.Pointer[pipeline.Pipeline] // nil before Run
-	written  atomic.Uint64                     // commit-ts of the last rows that the sink took
+	written  atomic.Uint64                     // commit-ts of the last rows that the sink took; at before
 	due      atomic.Uint64                     // downstream up to here
 	saved    atomic.Uint64                     // and persisted up to here
 	saving   sync.Mutex                        // held while a checkpoint is persisted
@@ -150,6 +150,7 @@ func (c *Capture) Load(ctx context.Context, cfg Config) (*Changefeed, error) {
 		f.at = f.StartTS.Prev()
 	}
 	f.due.Store(uint64(f.at))
+	f.written.Store(uint64(f.at))
 	f.saved.Store(uint64(f.at))
 	// The hold comes before the first read (P7).
 	if cfg.GCService != "" {
@@ -233,7 +234,8 @@ func (f *Changefeed) Progress() pipeline.Progress {
 // History is the last moves of the changefeed's timestamps, oldest first.
 func (f *Changefeed) History() []tso.Move { return f.recorder.Moves() }
 
-// Written is the commit-ts of the last rows that the sink took, 0 for none.
+// Written is the commit-ts of the last rows that the sink took; where it took none
+// yet, the checkpoint from which it goes on: what lies below may be of just now.
 func (f *Changefeed) Written() tso.TS { return tso.TS(f.written.Load()) }
 
 // Persisted is the last checkpoint that was persisted.

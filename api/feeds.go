@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -235,40 +236,68 @@ func (c *call) feedTables() (any, error) {
 	return list(items), nil
 }
 
+// presentWait bounds how long the question whether all is synced waits for PD: the
+// answer without PD is of use to whoever has lost it.
+const presentWait = 3 * time.Second
+
 func (c *call) synced() (any, error) {
 	f, err := c.node().Get(c.Context(), c.feed())
 	if err != nil {
 		return nil, err
 	}
+	out := Synced{SinkCheckpointTS: at(f.Checkpoint), PullerResolvedTS: at(f.Resolved), LastSyncedTS: Time(f.SyncedAt)}
+	now, err := c.present()
+	switch {
+	case c.Context().Err() != nil:
+		return nil, c.Context().Err()
+	case err != nil:
+		out.Info = f.syncedWithoutPD(err)
+	default:
+		out.NowTS = at(now)
+		out.Synced, out.Info = f.judgeSynced(now)
+	}
+	return out, nil
+}
+
+// present is PD's present, if PD tells it soon.
+func (c *call) present() (tso.TS, error) {
 	up, err := c.upstream()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	now, err := up.TS(c.Context())
-	if err != nil {
-		return nil, err
-	}
-	out := Synced{SinkCheckpointTS: at(f.Checkpoint), PullerResolvedTS: at(f.Resolved), LastSyncedTS: Time(f.SyncedAt), NowTS: at(now)}
-	out.Synced, out.Info = f.judgeSynced(now)
-	return out, nil
+	ctx, cancel := context.WithTimeout(c.Context(), presentWait)
+	defer cancel()
+	return up.TS(ctx)
 }
 
 // judgeSynced tells whether nothing was written for long enough while the
 // checkpoint kept up, and if not, why that cannot be said.
 func (f *Feed) judgeSynced(now tso.TS) (bool, string) {
 	lag, ahead := now.Sub(f.Checkpoint), f.Resolved.Sub(f.Checkpoint)
-	quiet := f.SyncedAt.IsZero() || now.Time().Sub(f.SyncedAt) > f.SyncedCheckInterval
+	quiet := now.Time().Sub(f.SyncedAt) > f.SyncedCheckInterval
+	upto := f.Checkpoint.Time().Format(time.RFC3339)
 	switch {
-	case f.State != "normal" && f.State != "warning" && f.State != "finished":
-		return false, fmt.Sprintf("the changefeed is %s: what upstream has written since %s is not downstream", f.State, f.Checkpoint.Time().Format(time.RFC3339))
-	case f.SyncedAt.IsZero() && lag >= f.CheckpointInterval:
-		return false, "nothing has been written downstream yet, and the checkpoint is behind"
+	case f.State == "finished":
+		return false, fmt.Sprintf("the changefeed is finished: all up to its target-ts is downstream, and what upstream has written since %s is not", upto)
+	case f.State != "normal" && f.State != "warning":
+		return false, fmt.Sprintf("the changefeed is %s: what upstream has written since %s is not downstream", f.State, upto)
 	case quiet && lag < f.CheckpointInterval:
 		return true, "all that upstream had written is downstream"
 	case quiet && ahead < f.CheckpointInterval:
 		return false, fmt.Sprintf("all that came from upstream is downstream, but nothing has come for %s: if PD and every region of TiKV are there, wait; if they are lost for good, this is all there will be", lag.Round(time.Second))
+	case quiet:
+		return false, fmt.Sprintf("the checkpoint is %s behind what has come from upstream, wait", ahead.Round(time.Second))
 	}
-	return false, "rows are still being written, wait"
+	return false, fmt.Sprintf("rows were written, or the changefeed began to run, less than %s ago, wait", f.SyncedCheckInterval)
+}
+
+// syncedWithoutPD says what is known where PD gives no present: whether it is
+// synced cannot be said, but whether all that has come is downstream.
+func (f *Feed) syncedWithoutPD(err error) string {
+	if ahead := f.Resolved.Sub(f.Checkpoint); ahead >= f.CheckpointInterval {
+		return fmt.Sprintf("PD gives no time (%v), and the checkpoint is %s behind what has come from upstream: not all is downstream", err, ahead.Round(time.Second))
+	}
+	return fmt.Sprintf("PD gives no time (%v): if PD is there, ask again; if upstream is lost for good, all that came from it is downstream once more than %s have passed since last_synced_ts, by PD's clock", err, f.SyncedCheckInterval)
 }
 
 // minuteBefore is the present a minute ago.

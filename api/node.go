@@ -120,8 +120,8 @@ type Feed struct {
 	// what is missing downstream. Nobody else is told.
 	Notes []string
 	Rows  uint64 // that the sink has taken since that capture runs it
-	// SyncedAt is up to when everything is downstream, by its commit; zero where
-	// nothing was written yet.
+	// SyncedAt is the commit of what was written last, as far as the present run
+	// knows: the checkpoint from which it began where that has written nothing.
 	SyncedAt time.Time
 	// SyncedCheckInterval and CheckpointInterval are the changefeed's own bounds of
 	// what counts as synced.

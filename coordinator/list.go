@@ -66,15 +66,14 @@ func (f *feed) describe(whole bool) api.Feed {
 	out.State, out.AdminJob = string(status.State), status.State.AdminJob()
 	out.Error, out.Warning = faultOf(info.Error), faultOf(info.Warning)
 	out.Checkpoint, out.Resolved = status.CheckpointTS, status.ResolvedTS
+	out.SyncedAt = status.CheckpointTS.Time() // where the next run begins
 	out.SyncedCheckInterval = time.Duration(info.Config.SyncedStatus.SyncedCheckInterval) * time.Second
 	out.CheckpointInterval = time.Duration(info.Config.SyncedStatus.CheckpointInterval) * time.Second
 	if loaded := f.loaded(); loaded != nil {
 		p := loaded.Progress()
 		out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Checkpoint), max(out.Resolved, p.Resolved)
 		out.Rows = p.Rows
-		if at := loaded.Written(); at != 0 {
-			out.SyncedAt = at.Time()
-		}
+		out.SyncedAt = loaded.Written().Time()
 	}
 	if run != nil {
 		task := api.TaskStatus{CaptureID: string(self.ID)}
