@@ -32,8 +32,9 @@ func (n Name) overlaps(m Name) bool {
 // pending is a DDL that is not done.
 type pending struct {
 	DDL
-	reached int  // how many of Tables are known to be at TS
-	running bool // the shell has it
+	ids     []span.TableID // all that it has to do with, in order
+	reached int            // how many of Tables are known to be at TS
+	running bool           // the shell has it
 }
 
 // ahead is how many DDLs are looked at: those behind wait for one of these. Each pair
@@ -56,7 +57,9 @@ func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
 			o.done(&d)
 			continue
 		}
-		o.pending = append(o.pending, &pending{DDL: d})
+		ids := slices.Concat(d.Tables, d.Added, d.Removed)
+		slices.Sort(ids)
+		o.pending = append(o.pending, &pending{DDL: d, ids: ids})
 		o.barrierMoved = true
 	}
 	o.schema = max(o.schema, resolved)
@@ -93,9 +96,11 @@ func (o *Owner) done(d *DDL) {
 	for _, id := range d.Added {
 		o.addTable(id, d.TS)
 	}
+	tables := slices.Clone(o.barrier.Tables) // messages hold the old one
 	for _, id := range d.Tables {
-		o.barrier.Tables = append(o.barrier.Tables[:len(o.barrier.Tables):len(o.barrier.Tables)], Passed{id, d.TS})
+		tables = append(tables, Passed{id, d.TS})
 	}
+	o.barrier.Tables = tables
 	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: d.TS.Prev(), To: d.TS, Cause: "a DDL is done"})
 	o.barrierMoved = true
 	o.tellBarrier()
@@ -135,14 +140,24 @@ func (o *Owner) reached(p *pending) bool {
 
 // conflicts tells whether two DDLs have to be done in their order.
 func (p *pending) conflicts(q *pending) bool {
-	shares := func(a, b []span.TableID) bool {
-		return slices.ContainsFunc(a, func(id span.TableID) bool { return slices.Contains(b, id) })
+	return meet(p.ids, q.ids) || slices.ContainsFunc(p.Names, func(n Name) bool {
+		return slices.ContainsFunc(q.Names, n.overlaps)
+	})
+}
+
+// meet tells whether two lists in order have an element in common.
+func meet(a, b []span.TableID) bool {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			return true
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
 	}
-	return shares(p.Tables, q.Tables) || shares(p.Added, q.Tables) || shares(p.Tables, q.Added) ||
-		shares(p.Removed, q.Added) || shares(p.Added, q.Added) ||
-		slices.ContainsFunc(p.Names, func(n Name) bool {
-			return slices.ContainsFunc(q.Names, n.overlaps)
-		})
+	return false
 }
 
 // blocked tells whether a DDL of a table is not done.

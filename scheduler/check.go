@@ -29,6 +29,15 @@ func (o *Owner) Check() error {
 	return nil
 }
 
+// CheckTable holds the sets of one table against what they promise: after a transition
+// of one of them that is all that can have changed.
+func (o *Owner) CheckTable(id span.TableID) error {
+	if t := o.tables[id]; t != nil {
+		return t.check(id)
+	}
+	return nil
+}
+
 // check holds a table's sets against P2.
 func (t *table) check(id span.TableID) error {
 	whole := span.OfTable(id)

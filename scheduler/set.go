@@ -51,7 +51,6 @@ type ReplicationSet struct {
 	cover    cover
 	ready    bool // the secondary is prepared
 	promoted bool // the primary was told to write and has not said that it does
-	asked    bool // the primary was told to stop
 	queued   bool // in Owner.absent
 	moving   bool // counted in Owner.moving
 	large    bool // in Owner.large

@@ -150,14 +150,13 @@ func (o *Owner) promote(s *ReplicationSet) {
 	m := s.secondary.m
 	s.secondary.leave()
 	s.primary.join(s, m)
-	s.ready, s.promoted, s.asked = false, true, false
+	s.ready, s.promoted = false, true
 	s.grant = o.nextTerm()
 	o.order(m, s, Write)
 }
 
 // halt tells the primary to stop.
 func (o *Owner) halt(s *ReplicationSet) {
-	s.asked = true
 	o.order(s.primary.m, s, Stop)
 }
 
@@ -167,10 +166,7 @@ func (o *Owner) settle(s *ReplicationSet, why string) {
 	case s.reshape != nil:
 		o.abort(s.reshape)
 	case s.primary.m != nil:
-		s.asked = false
 		o.become(s, ReplicatingState, why)
-	case s.secondary.m != nil:
-		o.become(s, PrepareState, why)
 	default:
 		if s.table.shape != nil {
 			o.abort(s.table.shape)
@@ -261,5 +257,5 @@ func (o *Owner) dropPrimary(s *ReplicationSet, checkpoint tso.TS) {
 	o.uncover(s)
 	o.raise(s, checkpoint)
 	s.primary.leave()
-	s.promoted, s.asked, s.grant = false, false, 0
+	s.promoted, s.grant = false, 0
 }

@@ -107,6 +107,10 @@ func (l *lead) tick(w *world) {
 	}
 	for i := range r.Trace {
 		w.causes[r.Trace[i].Why]++
+		if err := l.owner.CheckTable(r.Trace[i].Span.TableID); err != nil {
+			w.fail(breaks("P2", "%v", err))
+			return
+		}
 	}
 	if r.Watermark != l.mark {
 		l.mark = r.Watermark

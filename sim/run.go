@@ -127,6 +127,9 @@ func (w *world) settled() bool {
 	// Nothing is left behind: captures hold what the owner knows of.
 	sets, holds := 0, 0
 	for _, s := range w.up.sources {
+		if len(o.Sets(s.id)) > 0 == s.dropped {
+			return false
+		}
 		sets += len(o.Sets(s.id))
 	}
 	for _, n := range w.nodes {

@@ -5,8 +5,7 @@ package sim_test
 var wrong = []struct{ name, file, right, wrong string }{
 	{
 		"a secondary is promoted while the primary may write", "transitions.go",
-		"	case s.primary.m != nil:\n		o.halt(s)\n		return\n	case s.table.busy",
-		"	case s.primary.m != nil && s.asked:\n		o.dropPrimary(s, 0)\n		fallthrough\n	case false && s.table.busy",
+		"	case s.primary.m != nil:\n		o.halt(s)\n		return\n", "	case s.primary.m != nil:\n		o.halt(s)\n		o.dropPrimary(s, 0)\n",
 	},
 	{"a new owner places before everybody told", "rebuild.go", "if len(o.waits) > 0 || len(o.lost) > 0 ||", "if len(o.lost) > 0 ||"},
 	{"a new owner places before it knows what is on record", "rebuild.go", "|| o.schema < o.recorded ||", "||"},
@@ -29,7 +28,7 @@ var wrong = []struct{ name, file, right, wrong string }{
 	{"the watermark passes a sync point that is not noted", "watermark.go", "		at = o.sync.Prev()\n", "		at = o.sync\n"},
 	{"a DDL runs when the first of its tables is there", "barrier.go", "			if s.Checkpoint < p.TS {\n				return false", "			if s.Checkpoint < p.TS {\n				return p.reached > 0"},
 	{"a DDL runs one timestamp early", "barrier.go", "if s.Checkpoint < p.TS {", "if s.Checkpoint < p.TS.Prev() {"},
-	{"DDLs of one table run in any order", "barrier.go", "return shares(p.Tables, q.Tables) ||", "return"},
+	{"DDLs of one table run in any order", "barrier.go", "return meet(p.ids, q.ids) ||", "return"},
 	{"a table's rows of before a DDL come again", "barrier.go", "			o.raise(s, d.TS)\n", ""},
 	{"captures hear of a sync point's end before it is durable", "barrier.go", "		o.syncAt = syncDone\n", "		o.syncAt = syncDone\n		o.sync = o.cfg.syncAbove(ts)\n		o.syncAt = syncAhead\n		o.tellBarrier()\n"},
 	{"captures pass DDLs below the watermark that is not durable", "barrier.go", "Passed: o.saved.Checkpoint, Sync", "Passed: o.mark.Resolved, Sync"},
