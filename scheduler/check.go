@@ -73,7 +73,7 @@ func (s *ReplicationSet) check() error {
 	case PrepareState:
 		ok = q
 	case CommitState:
-		ok = p || q
+		ok = p || q || s.dissolves() // it has stopped, other parents have not
 	case ReplicatingState:
 		ok = p && !q
 	case RemovingState:

@@ -94,7 +94,7 @@ func (k kind) String() string {
 // weights are how often each kind is chosen, in storms and in calmer weather.
 func weights(storm bool) [kinds]int {
 	w := [kinds]int{
-		doOwnerTick: 120, doNodeTick: 160, doDeliver: 330, doStep: 260, doTask: 70, doCommit: 50, doRenew: 70, doPass: 30,
+		doOwnerTick: 120, doNodeTick: 160, doDeliver: 480, doStep: 260, doTask: 70, doCommit: 50, doRenew: 70, doPass: 30,
 		doOwnerLearn: 30, doNodeLearn: 60, doElect: 20,
 		doDDL: 9, doMove: 5, doDrain: 2, doStopping: 1, doRebalance: 1, doLoad: 6, doStart: 6,
 		doDrop: 8, doDouble: 8, doCut: 4, doCutOff: 2, doPause: 2, doCrash: 1, doRelive: 1, doBroken: 2, doResign: 2, doLongPass: 1, doLate: 3,

@@ -3,7 +3,9 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,6 +75,9 @@ func TestSchedules(t *testing.T) {
 	line := fmt.Sprintf("%d schedules, %d steps, %d owners, %d rows, %d DDLs, %d sync points, %.0f schedules/s",
 		*runs, s.Steps, s.Owners, s.Rows, s.DDLs, s.Syncs, float64(*runs)/time.Since(begun).Seconds())
 	t.Log(line)
+	for _, c := range slices.Sorted(maps.Keys(s.Causes)) {
+		t.Logf("%9d × %s", s.Causes[c], c)
+	}
 	if *runs < 1000 {
 		return
 	}
