@@ -44,6 +44,9 @@ func play(seed uint64, s setting, actions []action) (out Outcome) {
 	for range s.calm {
 		w.round()
 	}
+	if s.split {
+		w.split()
+	}
 	for _, x := range actions {
 		if w.do(x); w.err != nil {
 			break
@@ -53,6 +56,21 @@ func play(seed uint64, s setting, actions []action) (out Outcome) {
 		w.settle()
 	}
 	return Outcome{Seed: seed, Steps: w.steps, Owners: w.owners, Rows: w.down.rows, DDLs: len(w.down.record), Syncs: w.down.syncs, Causes: w.causes, Err: w.err}
+}
+
+// split lets tables be cut into parts, each too large to be merged again.
+func (w *world) split() {
+	for i := range 12 {
+		for _, n := range w.nodes {
+			if n == nil {
+				continue
+			}
+			for _, s := range n.spans {
+				n.half.Load(s.span, []uint32{36, 8}[i/6], 0)
+			}
+		}
+		w.round()
+	}
 }
 
 // settle ends all faults and waits until everything replicates.

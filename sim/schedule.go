@@ -18,6 +18,7 @@ type setting struct {
 	batch     int
 	calm      int // rounds without faults at the beginning
 	flavour   flavour
+	split     bool   // tables are in parts when the calm ends
 	lazy      uint32 // stops, and getting ready, take about so many turns
 }
 
@@ -147,6 +148,7 @@ func plan(seed uint64, steps int) (setting, []action) {
 		s.lazy = 6
 	}
 	s.calm, s.flavour = 4*rng.IntN(4), flavour(rng.IntN(int(flavours)))
+	s.split = s.calm > 0 && rng.IntN(3) == 0
 	s.fenced = s.fenced || s.flavour == ghosts
 	table := weights(rng.IntN(3) == 0)
 	s.flavour.season(&table)
