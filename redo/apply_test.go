@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/sluice-cdc/sluice/internal/golden"
 	"github.com/sluice-cdc/sluice/mount"
 	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/objstore/objstoretest"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/redo/record"
 	"github.com/sluice-cdc/sluice/redo/redotest"
@@ -134,6 +136,28 @@ func TestRecordingsAreApplied(t *testing.T) {
 				t.Errorf("%+v, noted %d", applied, got.noted)
 			}
 		})
+	}
+}
+
+// The same on a real S3 server.
+func TestAppliedFromS3(t *testing.T) {
+	b, err := objstore.Open(t.Context(), objstoretest.S3(t))
+	must(t, err)
+	defer b.Close()
+	rec := redotest.Load(t, filepath.Join(golden.Dir(t), "08_txn"))
+	inv := write(t, b, testConfig(), rec, 2)
+	got := &notes{}
+	_, err = redo.Apply(t.Context(), b, inv, redo.DefaultApply(inv), got, sink.Endless)
+	must(t, err)
+	holdsAll(t, rec, got)
+	ids, err := redo.Find(t.Context(), b)
+	must(t, err)
+	if len(ids) != 1 || ids[0] != testID {
+		t.Errorf("%v", ids)
+	}
+	must(t, redo.Remove(t.Context(), b, testID))
+	if ids, err = redo.Find(t.Context(), b); err != nil || len(ids) != 0 {
+		t.Errorf("after its removal: %v %v", ids, err)
 	}
 }
 

@@ -13,10 +13,14 @@ import (
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/redo/record"
 	"github.com/sluice-cdc/sluice/tso"
 )
+
+// A pipeline takes the gate as it is.
+var _ pipeline.Gate = (*redo.Gate)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,13 +161,13 @@ func TestSlowStorage(t *testing.T) {
 // A storage that does not answer is tried again and told of; memory stays bounded,
 // and who appends waits until it answers, or gives up.
 func TestStorageGone(t *testing.T) {
-	down := true
+	var up atomic.Bool
 	memory := objstore.NewMemory()
 	b := &objstoretest.Faulty{Bucket: memory, Decide: func(context.Context, objstoretest.Call) objstoretest.Fault {
-		if down {
-			return objstoretest.Fail
+		if up.Load() {
+			return objstoretest.None
 		}
-		return objstoretest.None
+		return objstoretest.Fail
 	}}
 	var mu sync.Mutex
 	var trouble error
@@ -195,7 +196,7 @@ func TestStorageGone(t *testing.T) {
 		if n != 4 || !cdcerr.StorageAPI.Is(trouble) || troubles < 20 || troubles > 200 {
 			t.Fatalf("%d were taken; %d times %v", n, troubles, trouble)
 		}
-		down = false
+		up.Store(true)
 		mu.Unlock()
 		w.Resolve(start + tso.TS(n))
 		pass(10 * time.Second)

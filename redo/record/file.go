@@ -40,6 +40,10 @@ func (e *Entry) TS() tso.TS {
 	return e.Raw.CommitTS
 }
 
+// rawsChunk is how many changes are allocated at once: what keeps one keeps the bytes
+// of its block, beside which they are little.
+const rawsChunk = 128
+
 // File is one that is read. It belongs to one goroutine.
 type File struct {
 	Head Head
@@ -51,6 +55,7 @@ type File struct {
 	rest   []byte // frames to come
 	block  []byte // entries to come
 	tables []*event.Table
+	raws   []event.RawKV // of those to come
 	txn    event.Txn
 	seen   End
 	done   bool
@@ -219,7 +224,12 @@ func (f *File) change() (e Entry, err error) {
 	if id >= uint64(len(f.tables)) || op != event.Put && op != event.Delete {
 		return e, fmt.Errorf("a change of table %d of %d, operation %d", id, len(f.tables), op)
 	}
-	raw := &event.RawKV{Op: op, StartTS: f.txn.StartTS, CommitTS: f.txn.CommitTS, Key: key, Value: value, Old: old}
+	if len(f.raws) == 0 {
+		f.raws = make([]event.RawKV, rawsChunk)
+	}
+	raw := &f.raws[0]
+	f.raws = f.raws[1:]
+	*raw = event.RawKV{Op: op, StartTS: f.txn.StartTS, CommitTS: f.txn.CommitTS, Key: key, Value: value, Old: old}
 	f.see(raw.CommitTS)
 	f.seen.Rows++
 	return Entry{Raw: raw, Table: f.tables[id], Piece: f.txn.Piece, More: f.txn.More}, nil
