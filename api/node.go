@@ -71,6 +71,7 @@ type Self struct {
 	ClusterID string
 	Owner     bool
 	Liveness  capture.Liveness
+	GCHold    tso.TS // from where on the owner keeps what is upstream; 0: nothing
 }
 
 // FeedID names a changefeed.
@@ -127,6 +128,7 @@ type Feed struct {
 	// what counts as synced.
 	SyncedCheckInterval time.Duration
 	CheckpointInterval  time.Duration
+	Tally               Tally
 }
 
 // Fault is what went wrong with a changefeed.

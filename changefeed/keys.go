@@ -57,7 +57,7 @@ func Keys() []Key {
 }
 
 var topKeys = []Key{
-	{Path: "memory-quota", Meaning: "bytes that rows on their way may take; 0 is the default", Effect: Nothing, Why: "the server's memory-quota is shared by all changefeeds"},
+	{Path: "memory-quota", Meaning: "bytes that rows on their way may take; 0 is the default", Effect: Nothing, Why: "rows wait once for all changefeeds, within the server's memory-quota and sorter.disk-quota; see docs/compatibility.md"},
 	{Path: "case-sensitive", Meaning: "whether letter case counts in rules and matchers", Effect: Works},
 	{Path: "force-replicate", Meaning: "replicate tables without a usable key too; a restart may double their rows", Effect: Works},
 	{Path: "ignore-ineligible-table", Meaning: "create the changefeed although tables without a usable key are left out", Effect: Works},

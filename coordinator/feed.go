@@ -26,6 +26,7 @@ type feed struct {
 	log   *slog.Logger
 	wake  chan struct{} // one signal: more than one reason to look is still one
 	ended chan struct{} // closed when the loop has ended
+	tally *tally
 
 	writing sync.Mutex // held while etcd is written, so that writes are in order
 
@@ -42,7 +43,7 @@ type feed struct {
 const runShift = 20
 
 func newFeed(r *reign, kept *meta.Changefeed) *feed {
-	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), log: r.cfg.Log.With("changefeed", kept.ID.String())}
+	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), tally: newTally(), log: r.cfg.Log.With("changefeed", kept.ID.String())}
 	f.life, f.broken = lifeOf(r, kept)
 	if f.broken != nil {
 		f.log.Error("the changefeed cannot be run: what is kept of it cannot be read", "error", f.broken)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -19,6 +20,7 @@ const gcAgain = 5 * time.Second
 // gcHold is what the owner keeps the upstream from collecting.
 type gcHold struct {
 	now   chan struct{} // one signal: more than one reason is still one
+	held  atomic.Uint64 // from where on; 0: nothing
 	first chan struct{} // closed when what all changefeeds need is held for the first time
 	mu    sync.Mutex
 	free  bool // nothing is held, not by an owner before this one either; guarded by mu
@@ -78,6 +80,9 @@ func (r *reign) holdNow(ctx context.Context) error {
 		}
 		r.gc.free = false
 		_, err := r.cfg.Capture.Client.HoldGC(ctx, r.cfg.GCService, r.cfg.GCTTL, low)
+		if err == nil {
+			r.gc.held.Store(uint64(low))
+		}
 		if !cdcerr.SnapshotLostByGC.Is(err) {
 			return err
 		}
@@ -109,7 +114,9 @@ func (r *reign) releaseNow(ctx context.Context) error {
 		return nil
 	}
 	_, err := r.cfg.Capture.Client.ReleaseGC(ctx, r.cfg.GCService)
-	r.gc.free = err == nil
+	if r.gc.free = err == nil; err == nil {
+		r.gc.held.Store(0)
+	}
 	return err
 }
 

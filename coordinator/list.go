@@ -47,6 +47,7 @@ func (c *Coordinator) find(id api.FeedID) (*feed, error) {
 func (f *feed) describe(whole bool) api.Feed {
 	self := f.reign.cfg.Self
 	out := api.Feed{ID: api.FeedID{Keyspace: f.id.Namespace, Name: f.id.Name}}
+	out.Tally = f.tally.read()
 	f.mu.Lock()
 	if f.life == nil {
 		defer f.mu.Unlock()

@@ -6,13 +6,18 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // Self implements api.Node.
 func (c *Coordinator) Self() api.Self {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return api.Self{Info: c.cfg.Self, ClusterID: c.cfg.ClusterID, Owner: c.reign != nil, Liveness: c.liveness}
+	out := api.Self{Info: c.cfg.Self, ClusterID: c.cfg.ClusterID, Owner: c.reign != nil, Liveness: c.liveness}
+	if c.reign != nil {
+		out.GCHold = tso.TS(c.reign.gc.held.Load())
+	}
+	return out
 }
 
 // Owner implements api.Node.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/downstream"
@@ -51,6 +52,7 @@ func (f *feed) beginRun(ctx context.Context, s changefeed.Start) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
+			f.tally.add(func(t *api.Tally) { t.RunErrors++ })
 			f.log.Warn("the run ended", "run", s.Run, "error", err)
 			f.report(changefeed.Report{Run: s.Run, Err: changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now())})
 		default:
@@ -116,16 +118,17 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	down := f.reign.downstream(&info, s.Epoch)
 	down.Snapshot, down.Log, down.Replayed = loaded.Snapshot(), f.log, now
 	down.Warn = func(err error) {
+		f.tally.add(func(t *api.Tally) { t.SinkErrors++ })
 		p := loaded.Progress()
 		f.warn(s.Run, p.Checkpoint, max(p.Checkpoint, p.Resolved), err)
 	}
 	to, err := downstream.Open(ctx, uri.Reveal(), down)
 	if err != nil {
-		return err
+		return f.tally.failed(ctx, err)
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	r.loaded.Store(loaded)
-	return loaded.Run(ctx, to)
+	return loaded.Run(ctx, counted{to, f.tally, f.reign.cfg.Now})
 }
 
 // warn shows what a run rides out. It is over when the checkpoint passes where it

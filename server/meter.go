@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -21,7 +22,8 @@ import (
 // somebody asks. Names and labels are those that TiCDC's dashboards and alerts
 // read.
 type meter struct {
-	registry *prometheus.Registry
+	registry      *prometheus.Registry
+	version, hash string
 
 	shared atomic.Pointer[agent.Capture]
 	plane  atomic.Pointer[Plane]
@@ -34,10 +36,8 @@ type meter struct {
 
 func newMeter(p Parts) *meter {
 	m := &meter{registry: prometheus.NewRegistry(), now: time.Now}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "ticdc", Subsystem: "server", Name: "build_info",
-		Help: "1, with what was built as labels.", ConstLabels: prometheus.Labels{"release_version": p.Version, "git_hash": p.GitHash, "go_version": runtime.Version()}})
-	build.Set(1)
-	m.registry.MustRegister(build, m,
+	m.version, m.hash = p.Version, p.GitHash
+	m.registry.MustRegister(m,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -55,38 +55,15 @@ func (m *meter) join(p Plane) {
 // Describe implements prometheus.Collector: what there is depends on the hour.
 func (*meter) Describe(chan<- *prometheus.Desc) {}
 
-// readout is what one collection writes to.
-type readout struct{ out chan<- prometheus.Metric }
-
-func (r readout) value(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
-	var keys, values []string
-	for i := 0; i+1 < len(labels); i += 2 {
-		keys, values = append(keys, labels[i]), append(values, labels[i+1])
-	}
-	m, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, keys, nil), kind, v, values...)
-	if err != nil {
-		m = prometheus.NewInvalidMetric(prometheus.NewDesc(name, help, keys, nil), err)
-	}
-	r.out <- m
-}
-
-func (r readout) gauge(name, help string, v float64, labels ...string) {
-	r.value(prometheus.GaugeValue, name, help, v, labels...)
-}
-
-func (r readout) counter(name, help string, v uint64, labels ...string) {
-	r.value(prometheus.CounterValue, name, help, float64(v), labels...)
-}
-
 // Collect implements prometheus.Collector.
 func (m *meter) Collect(out chan<- prometheus.Metric) {
-	r := readout{out}
-	r.gauge("ticdc_server_go_gc", "GOGC as it was set.", gogc())
-	r.gauge("ticdc_server_go_max_procs", "Threads that run Go code at once.", float64(runtime.GOMAXPROCS(0)))
+	r := newReadout(out)
+	r.put("ticdc_server_build_info", 1, "release_version", m.version, "git_hash", m.hash, "go_version", runtime.Version())
+	r.put("ticdc_server_go_gc", gogc())
+	r.put("ticdc_server_go_max_procs", float64(runtime.GOMAXPROCS(0)))
 	if shared := m.shared.Load(); shared != nil {
 		used := shared.Used()
-		r.gauge("ticdc_sorter_in_memory_data_size_gauge", "Bytes of rows that wait in memory.", float64(used.Memory+used.Lent))
-		r.gauge("ticdc_sorter_on_disk_data_size_gauge", "Bytes of rows that wait on disk.", float64(used.Disk))
+		collectRows(r, float64(used.Memory+used.Lent), float64(used.Disk))
 		collectUpstream(r, shared.Client.Counts(), shared.Client.Status())
 	}
 	m.collectFeeds(r)
@@ -99,33 +76,42 @@ func gogc() float64 {
 	return 100
 }
 
+// collectRows is what waits, under the names of both of TiCDC's architectures.
+func collectRows(r readout, memory, disk float64) {
+	r.put("ticdc_sorter_in_memory_data_size_gauge", memory)
+	r.put("ticdc_sorter_on_disk_data_size_gauge", disk)
+	r.put("ticdc_event_store_in_memory_data_size", memory)
+	r.put("ticdc_event_store_on_disk_data_size", disk)
+}
+
 // collectUpstream is how TiKV is followed.
 func collectUpstream(r readout, c upstream.Counts, s upstream.Status) {
 	for kind, n := range c.RegionErrors {
-		r.counter("ticdc_kvclient_event_feed_error_count", "Registrations that stores ended.", n, "type", kind)
+		r.put("ticdc_kvclient_event_feed_error_count", float64(n), "type", kind)
 	}
-	r.counter("sluice_kvclient_broken_stream_count", "Streams to stores that broke.", c.StreamsBroken)
+	r.put("sluice_kvclient_broken_stream_count", float64(c.StreamsBroken))
 	for _, stream := range s.Streams {
 		store := strconv.FormatUint(stream.Store, 10)
-		r.gauge("ticdc_kvclient_grpc_stream_count", "Change streams that are open.", 1, "store", store)
-		r.gauge("ticdc_subscription_client_requested_region_count", "Regions asked for and not yet scanned.", float64(stream.Waiting), "store", store, "state", "pending")
-		r.gauge("ticdc_subscription_client_requested_region_count", "Regions asked for and not yet scanned.", float64(stream.Scanning), "store", store, "state", "scanning")
+		r.put("ticdc_kvclient_grpc_stream_count", 1, "store", store)
+		r.put("ticdc_subscription_client_requested_region_count", float64(stream.Waiting), "store", store, "state", "pending")
+		r.put("ticdc_subscription_client_requested_region_count", float64(stream.Scanning), "store", store, "state", "scanning")
 	}
+	r.put("ticdc_kvclient_event_feed_count", float64(len(s.Subscriptions)))
 	regions := 0
 	for i := range s.Subscriptions {
 		regions += s.Subscriptions[i].Regions
 	}
-	r.gauge("ticdc_subscription_client_subscribed_region_count", "Regions that are followed.", float64(regions))
-	r.counter("ticdc_subscription_client_resolve_lock_count", "Searches of regions for locks that hold them back.", c.LockSearches)
-	r.counter("ticdc_subscription_client_resolve_lock_processed_lock_count", "Locks that were found.", c.LocksFound)
-	r.counter("ticdc_subscription_client_resolve_lock_task_drop_count", "Searches that were turned away.", c.LockSearchesRefused)
+	r.put("ticdc_subscription_client_subscribed_region_count", float64(regions))
+	r.put("ticdc_subscription_client_resolve_lock_count", float64(c.LockSearches))
+	r.put("ticdc_subscription_client_resolve_lock_processed_lock_count", float64(c.LocksFound))
+	r.put("ticdc_subscription_client_resolve_lock_task_drop_count", float64(c.LockSearchesRefused))
 }
 
 // collectFeeds is what only the owner knows.
 func (m *meter) collectFeeds(r readout) {
 	p := m.plane.Load()
 	owner := p != nil && (*p).Self().Owner
-	r.value(prometheus.CounterValue, "ticdc_owner_ownership_counter", "Seconds for which this capture has been the owner.", m.ownedFor(owner).Seconds())
+	r.put("ticdc_owner_ownership_counter", m.ownedFor(owner).Seconds())
 	if !owner {
 		return
 	}
@@ -142,22 +128,54 @@ func (m *meter) collectFeeds(r readout) {
 			now = ts
 		}
 	}
-	r.gauge("ticdc_owner_current_pd_ts", "PD's present, in milliseconds.", float64(now.Physical()))
+	r.put("ticdc_owner_current_pd_ts", float64(now.Physical()))
+	if at := (*p).Self().GCHold; at != 0 {
+		r.put("ticdc_gc_cdc_gc_safepoint", float64(at.Physical()))
+	}
+	running := 0
 	for i := range feeds {
-		f := &feeds[i]
-		labels := []string{"namespace", f.ID.Keyspace, "changefeed", f.ID.Name}
-		r.gauge("ticdc_owner_status", "State of the changefeed: "+stateNumbers, stateNumber(f.State), labels...)
-		if f.State == "removed" || f.Checkpoint == 0 {
-			continue
-		}
-		r.gauge("ticdc_owner_checkpoint_ts", "Up to where everything is downstream, in milliseconds.", float64(f.Checkpoint.Physical()), labels...)
-		r.gauge("ticdc_owner_checkpoint_ts_lag", "How far that is behind PD's present, in seconds.", now.Sub(f.Checkpoint).Seconds(), labels...)
-		r.gauge("ticdc_owner_resolved_ts", "Up to where everything has come from upstream, in milliseconds.", float64(f.Resolved.Physical()), labels...)
-		r.gauge("ticdc_owner_resolved_ts_lag", "How far that is behind PD's present, in seconds.", now.Sub(f.Resolved).Seconds(), labels...)
-		for _, t := range f.Tasks {
-			r.gauge("ticdc_processor_num_of_tables", "Tables that a capture replicates.", float64(t.Tables), append(labels, "capture", t.CaptureID)...)
+		running += len(feeds[i].Tasks)
+		collectFeed(r, &feeds[i], now)
+	}
+	r.put("ticdc_changefeed_maintainer_counter", float64(running))
+}
+
+// collectFeed is one changefeed as its owner knows it.
+func collectFeed(r readout, f *api.Feed, now tso.TS) {
+	labels := []string{"namespace", f.ID.Keyspace, "changefeed", f.ID.Name}
+	r.put("ticdc_owner_status", stateNumber(f.State), labels...)
+	r.put("ticdc_coordinator_changefeed_state", stateNumber(f.State), labels...)
+	for _, fault := range []*api.Fault{f.Error, f.Warning} {
+		if fault != nil {
+			r.put("ticdc_owner_changefeed_error_info", 1, append(labels, "code", fault.Code)...)
+			break // of the two there is one
 		}
 	}
+	if f.State == "removed" || f.Checkpoint == 0 {
+		return
+	}
+	checkpointLag, resolvedLag := now.Sub(f.Checkpoint).Seconds(), now.Sub(f.Resolved).Seconds()
+	r.put("ticdc_owner_checkpoint_ts", float64(f.Checkpoint.Physical()), labels...)
+	r.put("ticdc_owner_checkpoint_ts_lag", checkpointLag, labels...)
+	r.put("ticdc_owner_resolved_ts", float64(f.Resolved.Physical()), labels...)
+	r.put("ticdc_owner_resolved_ts_lag", resolvedLag, labels...)
+	r.put("ticdc_maintainer_checkpoint_ts_lag", checkpointLag, labels...)
+	r.put("ticdc_maintainer_resolved_ts_lag", resolvedLag, labels...)
+	tables := 0
+	for _, t := range f.Tasks {
+		tables += t.Tables
+		r.put("ticdc_processor_num_of_tables", float64(t.Tables), append(labels, "capture", t.CaptureID)...)
+	}
+	r.put("ticdc_scheduler_table_count", float64(tables), labels...)
+	r.put("ticdc_processor_exit_with_error_count", float64(f.Tally.RunErrors), labels...)
+	r.put("ticdc_sink_execution_error", float64(f.Tally.SinkErrors), labels...)
+	r.put("ticdc_sink_table_sink_total_rows_count", float64(f.Rows), labels...)
+	r.put("ticdc_sink_dml_event_count", float64(f.Rows), labels...)
+	r.spread("ticdc_sink_batch_row_count", &f.Tally.Batches, labels...)
+	r.spread("ticdc_sink_ddl_exec_duration", &f.Tally.DDLs, labels...)
+	r.put("ticdc_sink_ddl_exec_count", float64(f.Tally.DDLs.All), labels...)
+	r.spread("ticdc_ddl_exec_duration", &f.Tally.DDLs, labels...)
+	r.put("ticdc_ddl_exec_running", float64(f.Tally.DDLsRunning), labels...)
 }
 
 // ownedFor counts from one question to the next: alerts read its rate, which is
