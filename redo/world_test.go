@@ -101,9 +101,9 @@ func apply(to map[string]string, h happening) {
 	}
 }
 
-// downstream is one that writes keys side by side: above its checkpoint some are
+// target is a downstream that writes keys side by side: above its checkpoint some are
 // ahead of others.
-type downstream struct {
+type target struct {
 	rng        *rand.Rand
 	content    map[string]string
 	reached    map[string]tso.TS // by key
@@ -111,13 +111,13 @@ type downstream struct {
 	checkpoint tso.TS // what the changefeed remembers of it
 }
 
-func newDownstream(seed uint64) *downstream {
-	return &downstream{rng: rand.New(rand.NewPCG(seed, 2)), content: map[string]string{}, reached: map[string]tso.TS{}, checkpoint: start}
+func newTarget(seed uint64) *target {
+	return &target{rng: rand.New(rand.NewPCG(seed, 2)), content: map[string]string{}, reached: map[string]tso.TS{}, checkpoint: start}
 }
 
 // write writes what lies in (checkpoint, upto] for some keys, each as far as chance
 // has it; whole: for all.
-func (d *downstream) write(all []happening, upto tso.TS, whole bool) {
+func (d *target) write(all []happening, upto tso.TS, whole bool) {
 	stopped := map[string]bool{}
 	for _, h := range all {
 		if h.ts() <= d.checkpoint || h.ts() > upto {
@@ -145,7 +145,7 @@ func (d *downstream) write(all []happening, upto tso.TS, whole bool) {
 }
 
 // settle moves the checkpoint up to ts.
-func (d *downstream) settle(all []happening, ts tso.TS) {
+func (d *target) settle(all []happening, ts tso.TS) {
 	d.write(all, ts, true)
 	d.checkpoint = max(d.checkpoint, ts)
 }
@@ -155,7 +155,7 @@ type life struct {
 	bucket   objstore.Bucket
 	revision int64
 	all      []happening
-	down     *downstream
+	down     *target
 	cfg      redo.Config
 	id       redo.ID
 	rounds   int // in how many steps it writes its history; 0 is 6
@@ -250,7 +250,7 @@ func (l *life) settle(ctx context.Context, meta *redo.Meta, w *redo.Writer, ddls
 
 // recovers holds the log to what it promises, whatever has happened to its writers:
 // a copy of the downstream becomes the upstream's snapshot at the meta's resolved-ts.
-func recovers(t testing.TB, b objstore.Bucket, all []happening, d *downstream) tso.TS {
+func recovers(t testing.TB, b objstore.Bucket, all []happening, d *target) tso.TS {
 	t.Helper()
 	inv, err := redo.Open(t.Context(), b, testID)
 	must(t, err)
