@@ -37,7 +37,7 @@ type mutant struct {
 var some = []string{"obey case 1: Write", "phase case 2: was && !is", "fence late, comparison 1", "fence outgrown, comparison 1", "fence elsewhere, comparison 1"}
 
 // mutantRuns is how many seeds a mutant has to get past to count as not caught.
-const mutantRuns = 40_000
+const mutantRuns = 60_000
 
 // TestMutants runs the simulator over each wrong scheduler and sees that it fails.
 // Survivors are listed with the reason why nothing that is promised depends on the line;

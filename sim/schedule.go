@@ -79,6 +79,7 @@ const (
 	doRelive
 	doBroken
 	doResign
+	doUsurp
 	doLongPass
 	doLate
 	kinds
@@ -88,7 +89,7 @@ func (k kind) String() string {
 	return [...]string{
 		"owner ticks", "node ticks", "deliver", "data path", "owner's task", "commit", "renew lease", "time", "owner learns schema",
 		"node learns schema", "elect", "ddl", "move", "drain", "stopping", "rebalance", "load", "start",
-		"drop", "double", "cut", "cut off from etcd", "pause", "crash", "new life", "stream breaks", "resign", "long time", "late write",
+		"drop", "double", "cut", "cut off from etcd", "pause", "crash", "new life", "stream breaks", "resign", "usurp", "long time", "late write",
 	}[k]
 }
 
@@ -98,7 +99,7 @@ func weights(storm bool) [kinds]int {
 		doOwnerTick: 120, doNodeTick: 160, doDeliver: 480, doStep: 260, doTask: 70, doCommit: 50, doRenew: 70, doPass: 30,
 		doOwnerLearn: 30, doNodeLearn: 60, doElect: 20,
 		doDDL: 9, doMove: 5, doDrain: 2, doStopping: 1, doRebalance: 1, doLoad: 6, doStart: 6,
-		doDrop: 8, doDouble: 8, doCut: 4, doCutOff: 2, doPause: 2, doCrash: 1, doRelive: 1, doBroken: 2, doResign: 2, doLongPass: 1, doLate: 3,
+		doDrop: 8, doDouble: 8, doCut: 4, doCutOff: 2, doPause: 2, doCrash: 1, doRelive: 1, doBroken: 2, doResign: 2, doUsurp: 1, doLongPass: 1, doLate: 3,
 	}
 	if storm {
 		w[doDrop], w[doDouble], w[doCut], w[doCutOff], w[doPause], w[doCrash], w[doRelive], w[doBroken], w[doResign], w[doLongPass] = 30, 25, 6, 6, 8, 4, 3, 5, 6, 4
@@ -114,15 +115,15 @@ func (f flavour) season(w *[kinds]int) {
 	case shapes:
 		w[doLoad], w[doMove], w[doResign], w[doElect], w[doTask] = 60, 20, 14, 50, 110
 	case schemas:
-		w[doDDL], w[doOwnerLearn], w[doNodeLearn], w[doCommit] = 40, 60, 100, 80
+		w[doDDL], w[doOwnerLearn], w[doNodeLearn], w[doCommit], w[doUsurp], w[doTask] = 40, 20, 100, 80, 8, 110
 	case moves:
 		w[doMove], w[doDrain], w[doStopping], w[doRebalance] = 40, 12, 4, 8
 	case silences:
 		w[doBroken], w[doPause], w[doCut], w[doResign], w[doElect], w[doLate] = 25, 25, 12, 12, 40, 20
 	case lives:
-		w[doRelive], w[doDouble], w[doMove], w[doBroken] = 15, 40, 15, 6
+		w[doRelive], w[doDouble], w[doMove], w[doBroken], w[doCut] = 15, 60, 15, 6, 25
 	case ghosts:
-		w[doPause], w[doBroken], w[doResign], w[doElect], w[doCommit] = 30, 40, 12, 60, 60
+		w[doPause], w[doBroken], w[doUsurp], w[doCommit], w[doTask] = 30, 40, 14, 80, 120
 	case plain, flavours:
 	}
 }
@@ -296,6 +297,11 @@ func (w *world) node(n *node, x action) {
 	case doResign:
 		if w.etcdOwner == n && !n.cutOff(w) {
 			w.etcdOwner, w.etcdRev = nil, 0
+		}
+	case doUsurp: // the owner resigns, and this one is elected before anybody does anything else
+		if w.etcdOwner != nil && w.etcdOwner != n && !n.cutOff(w) && n.registered {
+			w.etcdOwner, w.etcdRev = nil, 0
+			w.elect(n)
 		}
 	default:
 	}

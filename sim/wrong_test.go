@@ -62,6 +62,17 @@ var survivors = map[string]string{
 	"inCommit case 10: Stopping":     stoppingIsNews,
 	"inReplicating case 3: Stopping": stoppingIsNews,
 
+	"inCommit case 1: Prepared": "said once more; what is done about it is done when it is said first, and by every reminder",
+	"inCommit case 9: default":  "the reminder promotes as well, a second later: that costs a stall, and no promise",
+
+	"promote case 1: o.rebuilding || s.reshape != nil": askingIsEnough,
+	"wrong: a new owner promotes while it asks":        askingIsEnough,
+
+	"fence newer, comparison 1":     "seeds hardly ever let a fenced capture tell a new owner before its next write is refused: testdata/two-writers.txt of scheduler does",
+	"fence otherLife, comparison 2": "takes a prepare and a write for the life before, both late, and the new life's first orders lost: TestOrdersForSomebodyElse of scheduler shows each",
+
+	"wrong: parts that are not ready replace their parent": "they are got ready then: that costs a stall, and no promise",
+
 	"reshapeSome case 1: !s.counted || n < 2":                                              splitsAreLoad,
 	"reshapeSome case 2: s.State != ReplicatingState || t.shape != nil || o.blocked(t.id)": splitsAreLoad,
 }
@@ -69,3 +80,5 @@ var survivors = map[string]string{
 const stoppingIsNews = "the checkpoint of a span that is stopping is early news: it is told again when it has stopped, and until then the capture's floor holds"
 
 const splitsAreLoad = "a set that is not looked at again is not split: that costs an even load, and no promise"
+
+const askingIsEnough = "takes a capture that stops a span, one that is ready and a silent one that writes, which no owner lets come about; the line is there for what we did not think of"
