@@ -17,7 +17,7 @@ import (
 // TestStories plays testdata: an owner, captures by name, and messages that are
 // delivered when a story says so.
 //
-//	owner r1 at=100 tables=1,2 [fenced] [sync=n]   a new owner
+//	owner r1 at=100 tables=1,2 [fenced] [sync=n] [recorded=n]   a new owner
 //	capture a [floor=2]                            a capture whose key is in etcd
 //	gone a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
 //	run n                                          n rounds: tick, deliver, work done at once
@@ -192,7 +192,11 @@ func (s *story) newOwner(rev string, o map[string]string) {
 	}
 	at := tso.TS(s.number(o["at"]))
 	var err error
-	s.owner, err = scheduler.New(cfg, scheduler.Resume{Watermark: scheduler.Watermark{Checkpoint: at, Resolved: at}, Tables: s.ids(o["tables"])})
+	r := scheduler.Resume{Watermark: scheduler.Watermark{Checkpoint: at, Resolved: at}, Tables: s.ids(o["tables"])}
+	if v := o["recorded"]; v != "" {
+		r.Recorded = tso.TS(s.number(v))
+	}
+	s.owner, err = scheduler.New(cfg, r)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ var wrong = []struct{ name, file, right, wrong string }{
 	{"a DDL runs when the first of its tables is there", "barrier.go", "			if s.Checkpoint < p.TS {\n				return false", "			if s.Checkpoint < p.TS {\n				return p.reached > 0"},
 	{"a DDL runs one timestamp early", "barrier.go", "if s.Checkpoint < p.TS {", "if s.Checkpoint < p.TS.Prev() {"},
 	{"DDLs of one table run in any order", "barrier.go", "return meet(p.ids, q.ids) ||", "return"},
-	{"a table's rows of before a DDL come again", "barrier.go", "			o.raise(s, d.TS)\n", ""},
+	{"a table's rows of before a DDL come again", "barrier.go", "			o.raise(s, d.TS)\n", "			_ = s\n"},
 	{"captures hear of a sync point's end before it is durable", "barrier.go", "		o.syncAt = syncDone\n", "		o.syncAt = syncDone\n		o.sync = o.cfg.syncAbove(ts)\n		o.syncAt = syncAhead\n		o.tellBarrier()\n"},
 	{"captures pass DDLs below the watermark that is not durable", "barrier.go", "Passed: o.saved.Checkpoint, Sync", "Passed: o.mark.Resolved, Sync"},
 	{"a capture writes to the end of the schema", "report.go", "		limit = min(limit, b)\n", "		_ = b\n"},
@@ -63,7 +63,8 @@ var survivors = map[string]string{
 	"inReplicating case 3: Stopping": stoppingIsNews,
 
 	"inCommit case 1: Prepared": "said once more; what is done about it is done when it is said first, and by every reminder",
-	"inCommit case 9: default":  "the reminder promotes as well, a second later: that costs a stall, and no promise",
+	"inCommit case 5: s.secondary.m == nil && s.reshape == nil && !s.dissolves()": "a stop that is lost and a secondary that is gone meet in one of some thousand seeds: testdata/stop-is-lost.txt of scheduler",
+	"inCommit case 9: default": "the reminder promotes as well, a second later: that costs a stall, and no promise",
 
 	"promote case 1: o.rebuilding || s.reshape != nil": askingIsEnough,
 	"wrong: a new owner promotes while it asks":        askingIsEnough,
@@ -71,7 +72,12 @@ var survivors = map[string]string{
 	"fence newer, comparison 1":     "seeds hardly ever let a fenced capture tell a new owner before its next write is refused: testdata/two-writers.txt of scheduler does",
 	"fence otherLife, comparison 2": "takes a prepare and a write for the life before, both late, and the new life's first orders lost: TestOrdersForSomebodyElse of scheduler shows each",
 
-	"wrong: parts that are not ready replace their parent": "they are got ready then: that costs a stall, and no promise",
+	"wrong: of two writers the older is believed":                 "as fence newer, comparison 1: testdata/two-writers.txt of scheduler",
+	"wrong: a new owner places before it knows what is on record": "seed 106715 of an earlier mix of actions found it, too seldom to be counted on: testdata/recorded.txt of scheduler",
+	"wrong: news is taken twice":                                  "a report has the last status of a span only, and reports are in order: twice is the same news, and costs a span placed once more",
+	"wrong: stopping is stopped":                                  "nobody stops what is Replicating, but for an order that crossed a change of load: too seldom to be counted on",
+	"wrong: DDLs of one table run in any order":                   "DDLs of one table share its name too, here: ids are for shells that know no names",
+	"wrong: parts that are not ready replace their parent":        "they are got ready then: that costs a stall, and no promise",
 
 	"reshapeSome case 1: !s.counted || n < 2":                                              splitsAreLoad,
 	"reshapeSome case 2: s.State != ReplicatingState || t.shape != nil || o.blocked(t.id)": splitsAreLoad,
