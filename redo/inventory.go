@@ -88,10 +88,29 @@ func Open(ctx context.Context, b objstore.Bucket, id ID) (*Inventory, error) {
 	if o.Cluster != id.Cluster {
 		return nil, cdcerr.RedoForeign.New("%s holds the redo logs of the cluster %d, asked for is one of %d", b, o.Cluster, id.Cluster)
 	}
-	meta, _, err := latest(ctx, b, id)
-	if err != nil {
-		return nil, err
+	for {
+		meta, _, err := latest(ctx, b, id)
+		if err != nil {
+			return nil, err
+		}
+		inv, err := take(ctx, b, id, meta)
+		if err != nil || len(inv.Problems) == 0 {
+			return inv, err
+		}
+		// A log that is being written may have moved on, and what its old meta needed
+		// may be removed since.
+		now, _, err := latest(ctx, b, id)
+		if err != nil {
+			return nil, err
+		}
+		if now.Number == meta.Number {
+			return inv, nil
+		}
 	}
+}
+
+// take lists what belongs to a meta.
+func take(ctx context.Context, b objstore.Bucket, id ID, meta *record.Meta) (*Inventory, error) {
 	inv := &Inventory{ID: id, Meta: *meta}
 	counted := map[string][]LogFile{}
 	for _, kind := range []record.Kind{record.Rows, record.DDLs} {

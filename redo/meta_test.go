@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/objstore/objstoretest"
 	"github.com/sluice-cdc/sluice/redo"
@@ -152,6 +153,32 @@ func ownersRace(t *testing.T, seed uint64) {
 		})
 	}
 	must(t, g.Wait())
+}
+
+// A log that moves on while it is looked at is whole.
+func TestOpenWhileWritten(t *testing.T) {
+	memory := objstore.NewMemory()
+	m := openMeta(t, memory, 1)
+	w, err := redo.NewDDLWriter(redo.Default(), memory, testID)
+	must(t, err)
+	must(t, w.Write(t.Context(), &event.DDL{JobID: 1, SwitchTS: start + 5, Query: "x"}))
+	must(t, m.Advance(t.Context(), redo.Mark{Resolved: start + 10, Extents: []record.Extent{w.Extent()}}))
+	b := &objstoretest.Faulty{Bucket: memory, Decide: func(ctx context.Context, c objstoretest.Call) objstoretest.Fault {
+		if c.Op == objstoretest.List && strings.Contains(c.Name, "/rows/") && m.Stored().Checkpoint == start {
+			must(t, m.Advance(ctx, redo.Mark{Checkpoint: start + 7, Resolved: start + 20}))
+			n, err := m.Collect(ctx)
+			must(t, err)
+			if n != 1 {
+				t.Errorf("%d files removed", n)
+			}
+		}
+		return objstoretest.None
+	}}
+	inv, err := redo.Open(t.Context(), b, testID)
+	must(t, err)
+	if inv.Err() != nil || inv.Meta.Resolved != start+20 {
+		t.Errorf("%+v: %v", inv.Meta, inv.Err())
+	}
 }
 
 // What comes while a meta is written becomes one meta.
