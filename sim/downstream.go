@@ -31,6 +31,7 @@ type downstream struct {
 	synced    tso.TS // the last sync point noted
 	saved     scheduler.Watermark
 	rows      int
+	highest   tso.TS // of the rows
 	syncs     int
 }
 
@@ -61,6 +62,7 @@ func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
 	s.grants[r.key] = grant
 	r.applied = true
 	d.rows++
+	d.highest = max(d.highest, r.ts)
 	return nil
 }
 
@@ -117,9 +119,13 @@ func (d *downstream) whole(ts tso.TS) error {
 	return nil
 }
 
-// sync notes a sync point, once.
+// sync notes a sync point. A new owner may note one again, as long as the downstream
+// still is at it.
 func (d *downstream) sync(ts tso.TS) error {
 	if ts <= d.synced {
+		if d.highest > ts {
+			return breaks("P6", "sync point %d is noted again after row %d", ts, d.highest)
+		}
 		return nil
 	}
 	if err := d.whole(ts); err != nil {
