@@ -118,9 +118,6 @@ func (c *call) createFeed() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if creation.ID.Name == "" {
-		creation.ID.Name = newName()
-	}
 	f, err := c.node().Create(c.Context(), creation)
 	return f.wire(), err
 }
@@ -135,7 +132,7 @@ func (c *call) verify() (any, error) {
 	return t, err
 }
 
-// creation reads what a body asks for.
+// creation reads what a body asks for. Who gives no name gets one, as at TiCDC.
 func (c *call) creation() (Creation, error) {
 	var in CreateFeed
 	if err := c.read(&in); err != nil {
@@ -145,7 +142,7 @@ func (c *call) creation() (Creation, error) {
 		return Creation{}, err
 	}
 	keyspace := cmp.Or(in.Keyspace, in.Namespace, c.keyspace())
-	return Creation{ID: FeedID{Keyspace: keyspace, Name: in.ID}, StartTS: in.StartTS, TargetTS: in.TargetTS,
+	return Creation{ID: FeedID{Keyspace: keyspace, Name: cmp.Or(in.ID, newName())}, StartTS: in.StartTS, TargetTS: in.TargetTS,
 		SinkURI: in.SinkURI, Config: in.ReplicaConfig, Paused: in.Paused, UpstreamID: in.UpstreamID}, nil
 }
 
