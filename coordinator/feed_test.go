@@ -93,3 +93,18 @@ func TestGone(t *testing.T) {
 		t.Errorf("removed, and made again: %v", err)
 	}
 }
+
+// What the loop has not done yet outlives what follows later, unless that ends it.
+func TestMerge(t *testing.T) {
+	one, two := &changefeed.Start{Run: 1}, &changefeed.Start{Run: 2}
+	for name, c := range map[string]struct{ first, then, want changefeed.Ready }{
+		"a resume, and a look at the time":  {changefeed.Ready{Stop: true, Start: one}, changefeed.Ready{}, changefeed.Ready{Stop: true, Start: one}},
+		"a resume, and a pause":             {changefeed.Ready{Stop: true, Start: one}, changefeed.Ready{Stop: true}, changefeed.Ready{Stop: true}},
+		"a resume, a pause, another resume": {changefeed.Ready{Start: one}, changefeed.Ready{Stop: true, Start: two}, changefeed.Ready{Stop: true, Start: two}},
+		"a pause, and a resume":             {changefeed.Ready{Stop: true}, changefeed.Ready{Start: two}, changefeed.Ready{Stop: true, Start: two}},
+	} {
+		if got := merge(c.first, c.then); got.Stop != c.want.Stop || got.Start != c.want.Start {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
