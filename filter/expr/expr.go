@@ -44,7 +44,7 @@ func Parse(text string) (Text, error) {
 	}
 	nodes, err := parse("SELECT (" + text + "\n)")
 	if err != nil {
-		return fail("it cannot be parsed: %v", err)
+		return fail("it cannot be parsed: %s", place(err))
 	}
 	if len(nodes) != 1 {
 		return fail("want one expression")
@@ -55,6 +55,24 @@ func Parse(text string) (Text, error) {
 		return fail("want one expression and nothing behind it")
 	}
 	return Text{text, s.Fields.Fields[0].Expr}, nil
+}
+
+// place says where the parser stopped, in the words of who wrote the expression: the
+// parser speaks of the statement that we put round it.
+func place(err error) string {
+	_, rest, ok := strings.Cut(err.Error(), "near ")
+	end := 0
+	if ok && rest != "" {
+		end = strings.LastIndexByte(rest[1:], rest[0]) + 1 // it is quoted one way or the other
+	}
+	if end == 0 {
+		return err.Error()
+	}
+	rest = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest[1:end]), ")"))
+	if rest == "" {
+		return "something is missing at its end, or a parenthesis is closed that was not opened"
+	}
+	return fmt.Sprintf("what is wrong begins at, or just before, %q", rest)
 }
 
 // parse turns a panic of the parser, which has some, into an error.

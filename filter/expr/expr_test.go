@@ -229,3 +229,25 @@ func FuzzParse(f *testing.F) {
 		_, _ = e.True(row(t, map[string]string{"id": "1", "s": "x", "d": "1.5", "dt": "2024-01-01"}))
 	})
 }
+
+// Where an expression cannot be parsed is said in its own text.
+func TestWhereItCannotBeParsed(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                     "something is missing at its end",
+		"id >":                 "something is missing at its end",
+		"a = 1)":               "a parenthesis is closed that was not opened",
+		"id > > 3":             `begins at, or just before, "> 3"`,
+		"i\n> > (3)":           `begins at, or just before, "> (3)"`,
+		"i > 1; drop table t":  `begins at, or just before, "; drop table t"`,
+		`a = "x" "y" = and b`:  `begins at, or just before, "and b"`,
+		"a = 'x":               `begins at, or just before, "'x"`,
+		"/* a":                 `begins at, or just before, "/* a"`,
+		"a == 1 and ((b)":      `begins at, or just before, "= 1 and ((b)"`,
+		"a not between 1 to 2": `begins at, or just before, "to 2"`,
+	} {
+		_, err := expr.Parse(text)
+		if !cdcerr.FilterExpression.Is(err) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "line ") || strings.Contains(err.Error(), "\n)") {
+			t.Errorf("%q: %v, want %q", text, err, says)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type patience struct {
 	budget time.Duration
 	began  time.Time // zero: nothing has failed yet
 	pause  time.Duration
+	lost   int // failures that are an absence
 	tries  int // failures that are no absence
 	// warn is told of what is being ridden out, before the pause. May be nil.
 	warn func(error)
@@ -44,7 +45,9 @@ func (p *patience) again(ctx context.Context, err error) bool {
 		if left <= 0 {
 			return false
 		}
-		p.tell(err)
+		if p.lost++; p.lost > 1 { // a connection that idled away, a clean restart: the first retry does it
+			p.tell(err)
+		}
 		return p.wait(ctx, min(p.pause, left))
 	case contention:
 		if p.tries++; p.tries >= tries {
