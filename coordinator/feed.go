@@ -201,10 +201,10 @@ func merge(a, b changefeed.Ready) changefeed.Ready {
 		b.Status = a.Status
 	}
 	b.Remove = b.Remove || a.Remove
-	b.Stop = b.Stop || a.Stop
-	if b.Start == nil && !b.Stop {
+	if b.Start == nil && !b.Stop { // a later stop is one of the run that was to start
 		b.Start = a.Start
 	}
+	b.Stop = b.Stop || a.Stop
 	return b
 }
 
