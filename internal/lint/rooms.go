@@ -53,6 +53,7 @@ var rooms = []Room{
 	{"scheduler", Pure, "two-phase placement: which capture writes which span of a changefeed, and when a DDL may run", wordsAnd()},
 	{"agent", Shell, "one capture's work on changefeeds: what they share, and the loop that runs one from its checkpoint on",
 		wordsAnd("filter", "ingest", "mount", "pipeline", "schema", "schemafeed", "sink", "sorter", "upstream")},
+	{"transport", Shell, "what captures say to each other: streams on the port that serves HTTP, and the one mapping of scheduler's messages to bytes", wordsAnd("changefeed", "scheduler")},
 	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
 	{"playground", Shell, "a whole Sluice in one command: a recording, a capture, a database, a verdict",
 		wordsAnd("agent", "filter", "mount", "pipeline", "schema", "schemafeed", "sink", "sink/downstream", "sink/mysql", "strict", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
@@ -80,6 +81,7 @@ var rooms = []Room{
 		wordsAnd("chaos/process", "filter", "internal/mariadb", "playground", "upstream/fake", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"chaos/servers", Kit, "the real command in processes of its own, what befalls them, and what a binary log and a heartbeat say came of it",
 		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/mariadb", "meta", "upstream/fake/workload")},
+	{"transport/badline", Kit, "what befalls connections: cut in one direction, slow, broken in the midst of a message, refused", nil},
 	{"api/apitest", Kit, "a cluster in memory, for tests of what asks one", wordsAnd("api", "changefeed")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
 	{"internal/golden", Kit, "how tests read the recordings", wordsAnd()},
@@ -91,7 +93,7 @@ var rooms = []Room{
 // planned are rooms that the design names and nobody has built.
 var planned = []string{
 	"codec", "sink/kafka",
-	"sink/storage", "transport",
+	"sink/storage",
 	"web", "fault",
 }
 
@@ -100,8 +102,8 @@ var planned = []string{
 var doors = []Door{
 	{"github.com/pingcap/kvproto", []string{"upstream", "upstream/fake", "upstream/fake/live", "bench"}, "the messages of PD and TiKV, generated from their protocol files"},
 	{"github.com/tikv/pd/client", []string{"upstream"}, "follows PD's leader, batches timestamps, looks regions up"},
-	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench", "meta"}, "what PD, TiKV and etcd speak"},
-	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake", "redo/record"}, "the redo log's messages; reads and writes a stream's rows on the wire by hand, without a copy a row"},
+	{"google.golang.org/grpc", []string{"upstream", "upstream/fake", "bench", "meta", "transport"}, "what PD, TiKV and etcd speak, and captures among themselves"},
+	{"google.golang.org/protobuf", []string{"upstream", "upstream/fake", "redo/record", "transport"}, "the messages of the redo log and between captures; reads and writes a stream's rows on the wire by hand, without a copy a row"},
 	{"github.com/coreos/go-semver", []string{"upstream", "upstream/fake"}, "versions of PD and TiKV, with their suffixes"},
 	{"go.uber.org/zap", []string{"upstream", "meta"}, "what PD's and etcd's clients log with: their lines end in slog"},
 	{"github.com/pingcap/log", []string{"upstream"}, "where PD's client finds its logger"},
