@@ -165,6 +165,8 @@ func TestEventFiltersRefused(t *testing.T) {
 		{filter.EventFilter{Matcher: []string{"a"}}, cdcerr.FilterRuleInvalid, "a dot and a table pattern"},
 		{filter.EventFilter{Matcher: []string{"a.b"}, IgnoreEvent: []string{"drop tables"}}, cdcerr.IgnoreEventInvalid, `"drop tables"; did you mean drop table?`},
 		{filter.EventFilter{Matcher: []string{"a.b"}, IgnoreSQL: []string{"("}}, cdcerr.FilterRuleInvalid, "ignore-sql: error parsing regexp"},
+		{filter.EventFilter{Matcher: []string{"a.b"}, IgnoreSQL: []string{strings.Repeat("(", 100_000)}}, cdcerr.FilterRuleInvalid, "ignore-sql: it has 100000 bytes"},
+		{filter.EventFilter{Matcher: []string{"a.b"}, IgnoreInsertValueExpr: strings.Repeat("not ", 30_000) + "a"}, cdcerr.FilterRuleInvalid, "ignore-insert-value-expr: it has 120001 bytes"},
 		{filter.EventFilter{Matcher: []string{"a.b"}, IgnoreDeleteValueExpr: "id >"}, cdcerr.FilterExpression, "ignore-delete-value-expr: [CDC:ErrInvalidFilterExpression] id >"},
 	} {
 		_, err := filter.New(filter.Config{EventFilters: []filter.EventFilter{c.filter}})

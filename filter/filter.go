@@ -131,6 +131,9 @@ func (f *Filter) parseEventFilter(c EventFilter) (eventFilter, error) {
 		return e, err
 	}
 	for _, text := range c.IgnoreSQL {
+		if err := bounded("ignore-sql", text); err != nil {
+			return e, err
+		}
 		re, err := regexp.Compile("(?i)" + text)
 		if err != nil {
 			return e, cdcerr.FilterRuleInvalid.New("ignore-sql: %v", err)
@@ -149,6 +152,9 @@ func (f *Filter) parseEventFilter(c EventFilter) (eventFilter, error) {
 		if x.text == "" {
 			continue
 		}
+		if err := bounded(x.key, x.text); err != nil {
+			return e, err
+		}
 		parsed, err := expr.Parse(x.text)
 		if err != nil {
 			return e, cdcerr.FilterExpression.Wrap(err, "%s", x.key)
@@ -157,6 +163,16 @@ func (f *Filter) parseEventFilter(c EventFilter) (eventFilter, error) {
 	}
 	e.only = c.IgnoreUpdateOnlyColumns
 	return e, nil
+}
+
+// textMax bounds one expression of a filter: reading it takes time that is everybody's.
+const textMax = 64 << 10
+
+func bounded(key, text string) error {
+	if len(text) <= textMax {
+		return nil
+	}
+	return cdcerr.FilterRuleInvalid.New("%s: it has %d bytes, which is more than %d; write it shorter, or as several event filters", key, len(text), textMax)
 }
 
 // check refuses expressions that fit no table, whatever its columns.

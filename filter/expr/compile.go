@@ -18,8 +18,8 @@ func (c *compiler) node(e ast.ExprNode) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.text == "" {
-		n.text = printed(e)
+	if n.text == (phrase{}) {
+		n.text = phrase{of: e}
 	}
 	if n.constant {
 		d, err := n.eval(nil)
@@ -155,7 +155,7 @@ func (c *compiler) column(name *ast.ColumnName) (*node, error) {
 		return nil, fmt.Errorf("there is no column %s", name.Name.O)
 	}
 	col := &c.table.Columns[i]
-	n := &node{text: col.Name, column: col, rank: byColumn, year: col.Type == event.TypeYear}
+	n := &node{text: phrase{name: col.Name}, column: col, rank: byColumn, year: col.Type == event.TypeYear}
 	get := func(row event.Image) event.Value { return row[i] }
 	var of func(event.Value) (datum, error)
 	switch col.ValueKind() {

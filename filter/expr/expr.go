@@ -129,6 +129,20 @@ type compiler struct {
 	columnMissing bool
 }
 
+// phrase is what a node is called in messages. It is put into words when there is
+// one: each part holds all below it.
+type phrase struct {
+	name string
+	of   ast.Node
+}
+
+func (p phrase) String() string {
+	if p.of != nil {
+		return printed(p.of)
+	}
+	return p.name
+}
+
 // printed is a part of an expression, for messages.
 func printed(n ast.Node) (text string) {
 	defer func() {

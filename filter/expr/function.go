@@ -136,7 +136,7 @@ func branches(list []*node) (*node, error) {
 			out.form = formText
 		}
 	}
-	out.text, out.year = "", false
+	out.text, out.year = phrase{}, false
 	return out, nil
 }
 

@@ -38,7 +38,7 @@ const (
 
 // node is one compiled part of an expression.
 type node struct {
-	text      string
+	text      phrase
 	form      form
 	collation string // of text
 	rank      rank

@@ -161,7 +161,7 @@ func asMoment(n *node) (*node, error) {
 	if out.isMoment() || out.form == formNull {
 		return &out, nil
 	}
-	if err := meetInTime(&node{form: formMoment, text: "what is wanted"}, &out); err != nil {
+	if err := meetInTime(&node{form: formMoment, text: phrase{name: "what is wanted"}}, &out); err != nil {
 		return nil, err
 	}
 	return &out, nil
