@@ -23,9 +23,9 @@ func (r *reign) look(ctx context.Context, w *wanted, service string) error {
 		return err
 	}
 	w.plan = plan
-	for _, job := range found.Feed.Begun() {
-		if found.Filter.Table(job.SchemaName, job.TableName) {
-			w.begun = append(w.begun, job.Query)
+	for _, begun := range found.Feed.Begun() {
+		if begun.Touches(found.Filter.Table) {
+			w.begun = append(w.begun, begun.Query)
 		}
 	}
 	notes, err := r.reach(ctx, &w.info, rowsOf(found, plan))

@@ -1,7 +1,9 @@
 package coordinator_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/api"
@@ -54,5 +56,44 @@ func TestRewrittenColumnThroughAServer(t *testing.T) {
 	must(t, n.Remove(ctx, feed))
 	if s.count(noted) != 0 {
 		t.Error("what was noted is still there")
+	}
+}
+
+// Whoever begins between the steps of a rename is told of it, by the names of before
+// and of after: the job's own words are those of neither.
+func TestRenameUnderWay(t *testing.T) {
+	s := newSite(t)
+	n := s.node()
+	ctx, exec := t.Context(), func(sql string, between workload.Between) {
+		t.Helper()
+		must(t, s.bank.Server.Exec(t.Context(), sql, catalog.Session{DB: workload.BankDB}, between))
+	}
+	must(t, s.bank.Prepare(ctx))
+	exec("CREATE DATABASE archive", nil)
+	for sql, want := range map[string]map[string]int{
+		"RENAME TABLE bank.a0 TO archive.b0":                        {"bank.a0": 1, "archive.b0": 1},
+		"RENAME TABLE bank.a1 TO archive.b1, bank.a2 TO archive.b2": {"bank.a2": 1, "archive.b2": 1},
+	} {
+		told := map[string]int{}
+		exec(sql, func(ctx context.Context, _ *catalog.Step) error {
+			for _, rule := range []string{"bank.a0", "bank.a2", "archive.b0", "archive.b2", "archive.none"} {
+				c := s.creation()
+				c.StartTS, c.Config = s.cluster.TS(), json.RawMessage(`{"filter":{"rules":["`+rule+`"]}}`)
+				tables, err := n.Verify(ctx, c)
+				if err != nil {
+					return err
+				}
+				for _, begun := range tables.BegunDDLs {
+					if begun != sql {
+						t.Errorf("%s: told of %q", sql, begun)
+					}
+					told[rule]++
+				}
+			}
+			return nil
+		})
+		if fmt.Sprint(told) != fmt.Sprint(want) {
+			t.Errorf("%s: told %v, want %v", sql, told, want)
+		}
 	}
 }

@@ -94,8 +94,16 @@ func (s *play) command(words, input []string) string {
 		return out.String()
 	case "begun":
 		var out strings.Builder
-		for _, job := range s.store.Begun() {
-			fmt.Fprintf(&out, "job %d\n", job.ID)
+		for _, begun := range s.store.Begun() {
+			fmt.Fprintf(&out, "job %d", begun.ID)
+			anything := begun.Touches(func(database, table string) bool {
+				fmt.Fprintf(&out, " %s.%s", database, table)
+				return false
+			})
+			if anything {
+				out.WriteString(" and what else cannot be told")
+			}
+			out.WriteByte('\n')
 		}
 		return out.String()
 	case "forget":
@@ -150,6 +158,8 @@ func (s *play) row(line string) schema.JobRow {
 			job["schema_state"] = number(s.t, value)
 		case "name":
 			job["schema_name"] = value
+		case "tname":
+			job["table_name"] = value
 		case "sv":
 			binlog["SchemaVersion"] = number(s.t, value)
 		case "info":

@@ -235,10 +235,6 @@ func (s *Store) reading() bool {
 	return slices.ContainsFunc(s.pending, func(st *step) bool { return st.asked && !st.answered })
 }
 
-// Begun are the jobs that had switched before the start and ran still: they count
-// as carried out downstream, by whoever copied the data there.
-func (s *Store) Begun() []*Job { return s.begun }
-
 // Held is the job that holds the resolved-ts, if one does, and up to where all job
 // rows are here.
 func (s *Store) Held() (held Held, seen tso.TS) {

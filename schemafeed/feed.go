@@ -245,7 +245,7 @@ func (f *Feed) Held() (held schema.Held, seen tso.TS) {
 
 // Begun are the jobs that were under way just before the start-ts and count as
 // carried out.
-func (f *Feed) Begun() []*schema.Job {
+func (f *Feed) Begun() []schema.Begun {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.store.Begun()
