@@ -15,7 +15,11 @@
 //
 // The control plane is an argument, Parts.Plane: this package knows its face only.
 //
+// Other captures' streams come in on the same port, through one transport.Service for
+// the port's life and one Transport for each session's. While there is none they are
+// refused; what no part of the Plane takes is refused one by one.
+//
 // Goroutines: all are children of Run's groups and end before Run returns:
 // the HTTP server's, the client of PD and TiKV, the ingest, the store of
-// metadata, the session, the Plane, and the one that cuts when time is up.
+// metadata, the session, the transport, the Plane, and the one that cuts when time is up.
 package server

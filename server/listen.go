@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/transport"
 )
 
 // newAPI is the API before the node has joined.
@@ -76,10 +77,11 @@ func (n *node) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// pages are what the port answers: the API, metrics, and what runs inside.
+// pages are what the port answers: the API, other captures, metrics, and what runs inside.
 func (n *node) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", n.api)
+	mux.Handle(transport.Path, n.peers)
 	mux.Handle("/metrics", promhttp.HandlerFor(n.meter.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn)}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

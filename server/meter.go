@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/transport"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -27,6 +28,7 @@ type meter struct {
 
 	shared atomic.Pointer[agent.Capture]
 	plane  atomic.Pointer[Plane]
+	peers  atomic.Pointer[transport.Transport]
 
 	mu    sync.Mutex
 	owned time.Duration // guarded by mu: how long this node has been the owner
@@ -65,6 +67,9 @@ func (m *meter) Collect(out chan<- prometheus.Metric) {
 		used := shared.Used()
 		collectRows(r, float64(used.Memory+used.Lent), float64(used.Disk))
 		collectUpstream(r, shared.Client.Counts(), shared.Client.Status())
+	}
+	if t := m.peers.Load(); t != nil {
+		collectPeers(r, t.Counts())
 	}
 	m.collectFeeds(r)
 }

@@ -69,6 +69,14 @@ func metrics() []metric {
 		{"ticdc_subscription_client_resolve_lock_count", counter, "Searches of regions for locks that hold them back."},
 		{"ticdc_subscription_client_resolve_lock_processed_lock_count", counter, "Locks that were found."},
 		{"ticdc_subscription_client_resolve_lock_task_drop_count", counter, "Searches that were turned away."},
+
+		{"sluice_transport_message_count", counter, "Messages between captures."},
+		{"sluice_transport_byte_count", counter, "Bytes of these."},
+		{"sluice_transport_waiting_message_count", gauge, "Messages that wait for a stream to another capture."},
+		{"sluice_transport_stream_count", gauge, "Streams to and from other captures that are open."},
+		{"sluice_transport_broken_stream_count", counter, "Streams to other captures that broke, and are tried again."},
+		{"sluice_transport_failed_stream_count", counter, "Attempts at a stream to another capture that failed."},
+		{"sluice_transport_dropped_message_count", counter, "Messages that gave way to newer ones (replaced), that nobody here takes (unclaimed), that a peer said so of once a stream (refused), that this version does not understand (strange), or that are too large (oversize)."},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/transport"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -74,6 +75,7 @@ func TestMetricsAreThere(t *testing.T) {
 	r := newReadout(out)
 	collectRows(r, 1, 2)
 	collectUpstream(r, upstream.Counts{RegionErrors: map[string]uint64{"not_leader": 1}}, upstream.Status{Streams: make([]upstream.StreamStatus, 1)})
+	collectPeers(r, transport.Counts{})
 	close(out)
 	registry, there := prometheus.NewPedanticRegistry(), collected{}
 	for one := range out {

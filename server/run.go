@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/transport"
 	"github.com/sluice-cdc/sluice/upstream"
 )
 
@@ -44,8 +45,11 @@ type Given struct {
 	Store   *meta.Store
 	// Session is registered as Self, and runs.
 	Session *meta.Session
-	Metrics prometheus.Registerer
-	Log     *slog.Logger
+	// Transport is what Self says to other captures, and hears. It runs; the Plane
+	// tells it who the members are.
+	Transport *transport.Transport
+	Metrics   prometheus.Registerer
+	Log       *slog.Logger
 }
 
 // Parts are what a server is made of beside its configuration.
@@ -68,6 +72,7 @@ type node struct {
 	log   *Logs
 	api   *api.API
 	meter *meter
+	peers *transport.Service
 }
 
 // Run is a server from its start until ctx ends, and it has handed over, or
@@ -84,7 +89,7 @@ func Run(ctx context.Context, cfg Config, parts Parts) (err error) {
 	if err = cfg.prepare(); err != nil {
 		return err
 	}
-	n := &node{cfg: cfg, parts: parts, log: logs, meter: newMeter(parts)}
+	n := &node{cfg: cfg, parts: parts, log: logs, meter: newMeter(parts), peers: transport.NewService()}
 	for _, w := range cfg.Warnings {
 		logs.Warn(w)
 	}

@@ -19,7 +19,9 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/server"
+	"github.com/sluice-cdc/sluice/transport"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 )
@@ -261,6 +263,7 @@ func TestHandsOver(t *testing.T) {
 			t.Errorf("metrics lack %s", line)
 		}
 	}
+	calls(t, p.given.Self.ID, r.address)
 	r.leave()
 	select {
 	case <-p.leave:
@@ -273,9 +276,35 @@ func TestHandsOver(t *testing.T) {
 	if _, err := p.given.Capture.Client.TS(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if n := p.given.Transport.Counts(); n.Callers != 1 || n.Unclaimed != 1 {
+		t.Errorf("%+v", n)
+	}
 	close(p.hand)
 	if err := r.stop(t); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// calls is another capture that has said something to this one, which nobody takes.
+func calls(t *testing.T, id capture.ID, address string) {
+	cfg := transport.Default()
+	cfg.Self, cfg.Cluster = "other", "default"
+	other, err := transport.New(cfg)
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	g := new(errgroup.Group)
+	g.Go(func() error { return other.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		_ = g.Wait() // it was told to end
+	})
+	other.SetPeers([]capture.Info{{ID: id, Address: address}})
+	must(t, other.Send(id, transport.Message{Orders: &scheduler.Orders{Head: scheduler.Head{Capture: id}}}))
+	for end := time.Now().Add(patience); other.Counts().Refused == 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", other.Peers())
+		}
+		<-time.After(time.Millisecond)
 	}
 }
 

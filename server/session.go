@@ -78,8 +78,12 @@ func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) erro
 	if err := os.WriteFile(n.sessionFile(), []byte(session.Token()+"\n"), 0o600); err != nil {
 		g.Log.Info("the session is not noted: after a crash it has to run out", "error", err)
 	}
+	if g.Transport, err = n.newTransport(g); err != nil {
+		return err
+	}
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error { return session.Run(inner) })
+	group.Go(func() error { return n.converse(inner, g.Transport) })
 	group.Go(func() error {
 		if err := session.Register(inner, g.Self); err != nil {
 			return err

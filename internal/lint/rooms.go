@@ -62,7 +62,7 @@ var rooms = []Room{
 	{"cmd/bench", Kit, "the command that measures", []string{"bench"}},
 	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
 	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},
-	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("agent", "api", "meta", "sorter", "strict", "upstream")},
+	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("agent", "api", "meta", "sorter", "strict", "transport", "upstream")},
 	{"coordinator", Shell, "what only the owner does: the life of every changefeed, and its runs", wordsAnd("agent", "api", "changefeed", "meta", "sink", "sink/downstream")},
 	{"cli", Shell, "the commands: their words and flags, what they print, the status with which they end", wordsAnd("api", "changefeed", "coordinator", "meta", "objstore", "redo", "server", "sink", "sink/downstream", "strict", "upstream")},
 	{"cmd/sluice", Shell, "the command of Sluice", []string{"cli"}},
