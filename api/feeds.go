@@ -142,12 +142,13 @@ func (c *call) creation() (Creation, error) {
 		return Creation{}, err
 	}
 	keyspace := cmp.Or(in.Keyspace, in.Namespace, c.keyspace())
-	return Creation{ID: FeedID{Keyspace: keyspace, Name: cmp.Or(in.ID, newName())}, StartTS: in.StartTS, TargetTS: in.TargetTS,
+	return Creation{ID: FeedID{Keyspace: keyspace, Name: cmp.Or(in.ID, NewID())}, StartTS: in.StartTS, TargetTS: in.TargetTS,
 		SinkURI: in.SinkURI, Config: in.ReplicaConfig, Paused: in.Paused, UpstreamID: in.UpstreamID}, nil
 }
 
-// newName is a UUID of version 4, which TiCDC names changefeeds by that have none.
-func newName() string {
+// NewID is a UUID of version 4: what TiCDC names changefeeds by that have no name, and
+// captures.
+func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it would end the process
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

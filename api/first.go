@@ -136,7 +136,7 @@ func (c *call) firstCreate() (any, error) {
 		id.Keyspace = in.Namespace
 	}
 	if id.Name == "" {
-		id.Name = newName()
+		id.Name = NewID()
 	}
 	_, err = c.node().Create(c.Context(), Creation{ID: id, StartTS: in.StartTS, TargetTS: in.TargetTS, SinkURI: in.SinkURI, Config: config})
 	return Empty{}, err

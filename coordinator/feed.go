@@ -227,7 +227,7 @@ func (f *feed) keep(ctx context.Context, info *changefeed.Info, status *changefe
 			return err
 		}
 	}
-	kept, err := f.write(ctx, was, text, st)
+	kept, err := f.reign.cfg.Store.Put(ctx, f.reign.fence.Fence, was, text, st)
 	if cdcerr.MetaConflict.Is(err) || cdcerr.MetaUnreachable.Is(err) {
 		// Whether it took effect is not known: the next write is compared with what
 		// stands now, which only this owner may have written.
@@ -244,13 +244,6 @@ func (f *feed) keep(ctx context.Context, info *changefeed.Info, status *changefe
 	f.kept = kept
 	f.mu.Unlock()
 	return nil
-}
-
-func (f *feed) write(ctx context.Context, was *meta.Changefeed, text json.RawMessage, st meta.Status) (*meta.Changefeed, error) {
-	if text == nil {
-		return f.reign.cfg.Store.PutStatus(ctx, f.reign.fence.Fence, was, st)
-	}
-	return f.reign.cfg.Store.Put(ctx, f.reign.fence.Fence, was, text, st)
 }
 
 // remove forgets the changefeed.

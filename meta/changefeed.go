@@ -21,9 +21,8 @@ type Status struct {
 	ResolvedTS   tso.TS `json:"resolved-ts"`
 	// Epoch grows when an operator sets the checkpoint, and at no other time.
 	Epoch uint64 `json:"epoch"`
-	// State and AdminJob are words of the changefeed's life, kept as they come.
-	State    string `json:"state,omitempty"`
-	AdminJob string `json:"admin-job,omitempty"`
+	// State is a word of the changefeed's life, kept as it comes.
+	State string `json:"state,omitempty"`
 }
 
 // follows checks that a status may come after another one (P3). The zero Status
@@ -197,31 +196,20 @@ func (s *Store) writes(id ChangefeedID, info json.RawMessage, st *Status) ([]cli
 // PutStatus writes how far a changefeed is, if its status is as was has it. A
 // checkpoint-ts or resolved-ts that goes back within an epoch is refused (P3).
 func (s *Store) PutStatus(ctx context.Context, f Fence, was *Changefeed, st Status) (*Changefeed, error) {
-	return s.put(ctx, f, was, nil, &st)
+	return s.Put(ctx, f, was, nil, st)
 }
 
-// PutInfo writes a changefeed's configuration, if it is as was has it.
-func (s *Store) PutInfo(ctx context.Context, f Fence, was *Changefeed, info json.RawMessage) (*Changefeed, error) {
-	return s.put(ctx, f, was, info, nil)
-}
-
-// Put writes both at once, if both are as was has them.
+// Put writes status and configuration at once, if both are as was has them; a nil
+// configuration is left as it is, whoever has written it since.
 func (s *Store) Put(ctx context.Context, f Fence, was *Changefeed, info json.RawMessage, st Status) (*Changefeed, error) {
-	return s.put(ctx, f, was, info, &st)
-}
-
-func (s *Store) put(ctx context.Context, f Fence, was *Changefeed, info json.RawMessage, st *Status) (*Changefeed, error) {
-	ops, err := s.writes(was.ID, info, st)
+	if err := st.follows(was.status); err != nil {
+		return nil, err
+	}
+	ops, err := s.writes(was.ID, info, &st)
 	if err != nil {
 		return nil, err
 	}
-	var conditions []clientv3.Cmp
-	if st != nil {
-		if err := st.follows(was.status); err != nil {
-			return nil, err
-		}
-		conditions = append(conditions, unchanged(s.keys.status(was.ID), was.statusRevision))
-	}
+	conditions := []clientv3.Cmp{unchanged(s.keys.status(was.ID), was.statusRevision)}
 	if info != nil {
 		conditions = append(conditions, unchanged(s.keys.info(was.ID), was.infoRevision))
 	}
@@ -230,9 +218,7 @@ func (s *Store) put(ctx context.Context, f Fence, was *Changefeed, info json.Raw
 		return nil, err
 	}
 	now := *was
-	if st != nil {
-		now.Status, now.status, now.statusRevision = *st, *st, revision
-	}
+	now.Status, now.status, now.statusRevision = st, st, revision
 	if info != nil {
 		now.Info, now.infoRevision = info, revision
 	}

@@ -27,7 +27,9 @@ func TestChangefeed(t *testing.T) {
 	must(t, err)
 	_, err = s.PutStatus(ctx, meta.Fence{}, made, at(30, 35)) // by what was read before
 	refused(t, err, cdcerr.MetaConflict, "default/orders")
-	next, err := s.PutInfo(ctx, meta.Fence{}, made, json.RawMessage(`{"paused":true}`)) // its own key has not changed
+	_, err = s.Put(ctx, meta.Fence{}, made, json.RawMessage(`{"paused":true}`), at(30, 35)) // neither is written
+	refused(t, err, cdcerr.MetaConflict, "default/orders")
+	next, err := s.Put(ctx, meta.Fence{}, moved, json.RawMessage(`{"paused":true}`), moved.Status)
 	must(t, err)
 	read, err := s.Changefeed(ctx, feed)
 	must(t, err)
@@ -172,12 +174,12 @@ func TestTrack(t *testing.T) {
 		t.Fatalf("%+v", read.Status)
 	}
 	paused := read.Status
-	paused.AdminJob = "pause"
+	paused.State = "stopped"
 	_, err = s.PutStatus(ctx, meta.Fence{}, read, paused)
 	must(t, err)
 	must(t, track.Advance(ctx, 30, 60))
 	must(t, track.Advance(ctx, 30, 60)) // as after an answer that was lost
-	if read, err = s.Changefeed(ctx, feed); err != nil || read.Status.AdminJob != "pause" || read.Status.CheckpointTS != 30 {
+	if read, err = s.Changefeed(ctx, feed); err != nil || read.Status.State != "stopped" || read.Status.CheckpointTS != 30 {
 		t.Fatalf("%+v, %v", read.Status, err)
 	}
 	refused(t, track.Advance(ctx, 29, 60), cdcerr.Unexpected, "P3")

@@ -6,7 +6,7 @@
 //	       ▼
 //	Store ─┬─ Captures, Changefeeds, Owner      what stands, typed
 //	       ├─ Watch                             what changes, from then on
-//	       ├─ Create, PutInfo, PutStatus, …     compare-and-set, under a Fence
+//	       ├─ CreateChangefeed, Put, PutStatus  compare-and-set, under a Fence
 //	       └─ Session ─▶ Campaign ─▶ Leadership a lease, and who leads by it
 //
 // A write names what it saw: it takes effect if the key is still as it was read,

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -218,14 +217,6 @@ func leftFirst(ctx context.Context, err error) error {
 		return nil //nolint:nilerr // the end that was asked for is no error
 	}
 	return err
-}
-
-// newID names one run of one capture: a UUID of version 4.
-func newID() capture.ID {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it would end the process
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return capture.ID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }
 
 // source is the upstream as the API asks for it.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/meta"
@@ -66,7 +67,7 @@ func (n *node) oneAfterAnother(ctx, opening context.Context, leave <-chan struct
 // session is one life as a member of the cluster: from a lease to its end. When
 // it returns nothing writes by that lease.
 func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) error {
-	g.Self = capture.Info{ID: newID(), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version}
+	g.Self = capture.Info{ID: capture.ID(api.NewID()), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version}
 	g.Log = n.log.With(slog.String("capture", string(g.Self.ID)))
 	opening, done := until(ctx, leave)
 	defer done()
