@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type building struct {
 	TableID int64  `json:"table"`
 	Schema  string `json:"schema"`
 	Text    string `json:"text"`
-	Newest  string `json:"newest"` // TiDB's newest job before it
+	Newest  int64  `json:"newest,string"` // TiDB's newest job before it
 }
 
 // A jobState is what became of a statement's job in TiDB.
@@ -41,7 +42,7 @@ var jobStates = map[string]jobState{
 // async tells whether a statement may go on by itself. Before needs TiDB's newest
 // job, by which its own is found.
 func (r *ddlRun) async(text string, before marks) bool {
-	return r.session.dialect.Kind == TiDB && before[lastJob] != "" && r.ddl.Action == event.ActionAddIndex &&
+	return r.session.dialect.Kind == TiDB && before.LastJob != 0 && r.ddl.Action == event.ActionAddIndex &&
 		len(r.script.statements) == 1 && r.script.main == text && len(r.ddl.Tables) == 1 && r.ddl.Tables[0].After != nil
 }
 
@@ -49,7 +50,7 @@ func (r *ddlRun) async(text string, before marks) bool {
 // means that the DDL has nothing left to do.
 func (r *ddlRun) goesOn(ctx context.Context, text string, before marks) (done bool, err error) {
 	t := r.ddl.Tables[0].After
-	b := building{Job: r.ddl.JobID, TableID: t.ID, Schema: t.Schema, Text: text, Newest: before[lastJob]}
+	b := building{Job: r.ddl.JobID, TableID: t.ID, Schema: t.Schema, Text: text, Newest: before.LastJob}
 	state, err := r.stateOf(ctx, &b)
 	switch {
 	case err != nil || state == jobUnknown:
@@ -74,7 +75,7 @@ func (s *Sink) stateOf(ctx context.Context, b *building) (state jobState, err er
 		if err != nil {
 			return err
 		}
-		text, err := cellOf(ctx, conn, "SELECT STATE FROM information_schema.ddl_jobs WHERE JOB_ID > "+b.Newest+" AND QUERY = "+quoted(b.Text)+" ORDER BY JOB_ID DESC LIMIT 1", 1)
+		text, err := cellOf(ctx, conn, "SELECT STATE FROM information_schema.ddl_jobs WHERE JOB_ID > "+strconv.FormatInt(b.Newest, 10)+" AND QUERY = "+quoted(b.Text)+" ORDER BY JOB_ID DESC LIMIT 1", 1)
 		if err != nil || text == "" {
 			state = jobUnknown
 			return err

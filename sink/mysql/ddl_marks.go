@@ -17,13 +17,26 @@ import (
 	"github.com/sluice-cdc/sluice/event"
 )
 
-// marks are what a DDL changes about the tables that it names, whatever it does:
-// by name, how the table is made, when it was made so, and by which ids the
-// server knows it and its partitions. A statement of which the answer was lost
-// has run if they are not what they were before it. By the ids one tells names
-// that were swapped and partitions that were exchanged, by the moment columns
-// that took each other's names.
-type marks map[string]string
+// marks are what a DDL changes about the tables that it names, whatever it does. A
+// statement of which the answer was lost has run if they are not what they were
+// before it.
+type marks struct {
+	// Server is the server that was asked: when a table was made and under which ids
+	// are its own affair. Empty: it does not say who it is.
+	Server string `json:"server,omitempty"`
+	// Version is the server's: another one may print the same table otherwise.
+	Version string `json:"version,omitempty"`
+	// LastJob is TiDB's newest DDL job, 0 where there is none or this user may not know.
+	LastJob int64           `json:"job,string,omitempty"`
+	Tables  map[string]mark `json:"tables,omitempty"` // by name
+}
+
+// A mark is of one table. What is empty is not known, for want of a privilege.
+type mark struct {
+	Text string `json:"text,omitempty"` // a digest of how it is made
+	Made string `json:"made,omitempty"` // when it was made so: it tells columns that took each other's names
+	IDs  string `json:"ids,omitempty"`  // a digest of its and its partitions' ids: they tell what was swapped or exchanged
+}
 
 // autoIncrement is the part of a table's text that rows change.
 var autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
@@ -79,110 +92,127 @@ func (r *ddlRun) nextSecond(ctx context.Context) error {
 }
 
 // marks asks for the present marks of the tables that the DDL names.
-func (r *ddlRun) marks(ctx context.Context) (marks, error) {
+func (r *ddlRun) marks(ctx context.Context) (out marks, err error) {
 	conn, err := r.session.use(ctx)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	out := marks{}
+	if out.Server, out.Version, err = serverOf(ctx, conn, r.session.dialect.Kind); err != nil {
+		return out, err
+	}
 	if r.session.dialect.Kind == TiDB {
-		if out[lastJob], err = newestJob(ctx, conn); err != nil {
-			return nil, err
+		if out.LastJob, err = newestJob(ctx, conn); err != nil || out.LastJob != 0 {
+			return out, err // the job tells alone
 		}
 	}
+	switch r.ddl.Action {
+	case event.ActionCreateSchema, event.ActionDropSchema, event.ActionSchemaCharset:
+		return out, nil // may be repeated, and a database may have ten thousand tables
+	}
+	out.Tables = map[string]mark{}
 	for _, c := range r.ddl.Tables {
 		for _, t := range []*event.Table{c.Before, c.After} {
-			if t == nil || out[t.FullName()] != "" {
+			if t == nil {
 				continue
 			}
-			if out[t.FullName()], err = r.mark(ctx, conn, t); err != nil {
-				return nil, err
+			if _, asked := out.Tables[t.FullName()]; asked {
+				continue
+			}
+			if out.Tables[t.FullName()], err = r.mark(ctx, conn, t); err != nil {
+				return out, err
 			}
 		}
 	}
 	return out, nil
 }
 
-const absent = "absent"
+// serverOf is what a server is told by from others, and its version. Behind one
+// address there may be several. What it does not say is empty.
+func serverOf(ctx context.Context, conn *sql.Conn, kind Kind) (server, version string, err error) {
+	ask := func(query string) (text string) {
+		if err != nil {
+			return ""
+		}
+		if text, err = cellOf(ctx, conn, query, 1); isServerError(err) && !isGone(err) {
+			text, err = "", nil
+		}
+		return text
+	}
+	version = ask("SELECT @@version")
+	switch kind {
+	case TiDB:
+		// Ids are the cluster's, whichever of its servers answers.
+		return ask("SELECT variable_value FROM mysql.tidb WHERE variable_name = 'cluster_id'"), version, err
+	case MySQL:
+		server = ask("SELECT @@server_uuid")
+	case MariaDB, Other:
+	}
+	if server == "" {
+		server = ask("SELECT CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)")
+	}
+	if server != "" {
+		server += " " + version // an upgrade may number tables anew
+	}
+	return server, version, err
+}
 
-// lastJob is where marks have the id of TiDB's newest DDL job. No table is called so.
-const lastJob = ""
-
-// newestJob is the id of TiDB's newest DDL job, empty where this user may not know.
-func newestJob(ctx context.Context, conn *sql.Conn) (string, error) {
+// newestJob is the id of TiDB's newest DDL job, 0 where this user may not know.
+func newestJob(ctx context.Context, conn *sql.Conn) (newest int64, err error) {
 	rows, err := conn.QueryContext(ctx, "ADMIN SHOW DDL JOBS 1") // the running ones, and as many that ended
 	if isServerError(err) && !isGone(err) {
-		return "", nil
+		return 0, nil
 	}
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	newest := int64(0)
 	cells, to := make([]sql.NullString, len(columns)), make([]any, len(columns))
 	for i := range cells {
 		to[i] = &cells[i]
 	}
 	for rows.Next() {
 		if err := rows.Scan(to...); err != nil {
-			return "", err
+			return 0, err
 		}
 		id, err := strconv.ParseInt(cells[0].String, 10, 64)
 		if err != nil {
-			return "", cdcerr.MySQLQuery.New("ADMIN SHOW DDL JOBS begins with %q, which is no job id", cells[0].String)
+			return 0, cdcerr.MySQLQuery.New("ADMIN SHOW DDL JOBS begins with %q, which is no job id", cells[0].String)
 		}
 		newest = max(newest, id)
 	}
-	return strconv.FormatInt(newest, 10), rows.Err()
+	return newest, rows.Err()
 }
 
-// jobDone tells whether TiDB has finished a job of that statement since the one
-// that was the newest.
-func (r *ddlRun) jobDone(ctx context.Context, text, newest string) (done bool, err error) {
-	err = r.again(ctx, "looking for a DDL's job", func(ctx context.Context) error {
-		conn, err := r.session.use(ctx)
-		if err != nil {
-			return err
-		}
-		n, err := cellOf(ctx, conn, "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE JOB_ID > "+newest+
-			" AND STATE IN ('done', 'synced') AND QUERY = "+quoted(text), 1)
-		done = n != "" && n != "0"
-		return err
-	})
-	return done, err
-}
+// absent is the mark of a table that is not there. That is told by all servers alike.
+var absent = mark{Text: "absent", Made: "absent", IDs: "absent"}
 
-func (r *ddlRun) mark(ctx context.Context, conn *sql.Conn, t *event.Table) (string, error) {
+func (r *ddlRun) mark(ctx context.Context, conn *sql.Conn, t *event.Table) (m mark, err error) {
 	text, err := cellOf(ctx, conn, "SHOW CREATE TABLE "+qualified(t.Schema, t.Name), 2)
 	switch e := serverError(err); {
 	case e != nil && (e.Number == errNoSuchTable || e.Number == errUnknownDB):
 		return absent, nil
+	case faultOf(err) == denied && e != nil: // not known
 	case e != nil && !isGone(err):
-		text = fmt.Sprintf("error %d", e.Number) // a view of what is gone, or a privilege that is lacking
+		m.Text = fmt.Sprintf("error %d", e.Number) // a view of what is gone
 	case err != nil:
-		return "", err
+		return m, err
+	default:
+		m.Text = digestOf(autoIncrement.ReplaceAllString(text, ""))
 	}
 	if r.session.dialect.Kind == Other {
-		return digestOf(text) + " " + noIDs, nil // what it knows of a moment and of ids may be anything
+		return m, nil // what it knows of a moment and of ids may be anything
 	}
-	made, err := cellOf(ctx, conn, "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+
+	m.Made, err = cellOf(ctx, conn, "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+
 		quoted(t.Schema)+" AND TABLE_NAME = "+quoted(t.Name), 1)
 	if err != nil {
-		return "", err
+		return m, err
 	}
-	ids, err := r.tableIDs(ctx, conn, t)
-	if err != nil {
-		return "", err
-	}
-	mark := digestOf(strings.Join([]string{autoIncrement.ReplaceAllString(text, ""), made, ids}, "\n"))
-	if ids == noIDs {
-		mark += " " + noIDs
-	}
-	return mark, nil
+	m.IDs, err = r.tableIDs(ctx, conn, t)
+	return m, err
 }
 
 // digestOf is short enough to be kept for each of many tables.
@@ -216,8 +246,8 @@ func cellOf(ctx context.Context, conn *sql.Conn, query string, at int) (string, 
 	return cells[at-1].String, nil
 }
 
-// tableIDs are the server's own ids of a table and its partitions, in one text.
-// Where they cannot be asked for, it is noIDs.
+// tableIDs is a digest of the server's own ids of a table and its partitions, empty
+// where they cannot be asked for.
 func (r *ddlRun) tableIDs(ctx context.Context, conn *sql.Conn, t *event.Table) (string, error) {
 	var query string
 	switch d := r.session.dialect; d.Kind {
@@ -236,7 +266,7 @@ func (r *ddlRun) tableIDs(ctx context.Context, conn *sql.Conn, t *event.Table) (
 	}
 	rows, err := conn.QueryContext(ctx, query)
 	if isServerError(err) && !isGone(err) {
-		return noIDs, nil // it takes a privilege that not every user has
+		return "", nil // it takes a privilege that not every user has
 	}
 	if err != nil {
 		return "", err
@@ -254,10 +284,8 @@ func (r *ddlRun) tableIDs(ctx context.Context, conn *sql.Conn, t *event.Table) (
 	for _, name := range slices.Sorted(maps.Keys(ids)) {
 		out = append(out, name+"="+ids[name])
 	}
-	return strings.Join(out, " "), rows.Err()
+	return digestOf(strings.Join(out, " ")), rows.Err()
 }
-
-const noIDs = "ids unknown"
 
 // filePattern is a LIKE pattern for the file name that InnoDB knows a name by:
 // what is no plain letter stands there in a form of its own.
@@ -274,96 +302,4 @@ func filePattern(name string) string {
 		}
 	}
 	return b.String()
-}
-
-// tookEffect tells whether a statement whose answer was lost has run. Statements
-// that may be repeated whatever they did say no.
-func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (bool, error) {
-	if r.async(text, before) {
-		return r.goesOn(ctx, text, before)
-	}
-	if err := r.awaitEnd(ctx, text); err != nil {
-		return false, err
-	}
-	if text == r.script.main && (r.script.zone != nil || len(r.script.first) > 0) {
-		return false, nil // made of several, each of which finds out for itself
-	}
-	if before[lastJob] != "" {
-		return r.jobDone(ctx, text, before[lastJob])
-	}
-	var after marks
-	err := r.again(ctx, "looking at the tables of a DDL", func(ctx context.Context) (err error) {
-		after, err = r.marks(ctx)
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	if !maps.Equal(before, after) {
-		return true, nil
-	}
-	if undoesItself(r.ddl) && strings.HasSuffix(after[r.ddl.Tables[0].Before.FullName()], noIDs) {
-		return false, cdcerr.ExecDDLFailed.New("job %d: the connection was lost during %s, and whether it took effect cannot be told: "+
-			"look at the tables, do by hand what it did not, and resume the changefeed behind this DDL; the PROCESS privilege would have told", r.ddl.JobID, text)
-	}
-	return false, nil
-}
-
-// undoesItself tells whether a DDL that is run twice is as if it never ran.
-func undoesItself(d *event.DDL) bool {
-	switch d.Action {
-	case event.ActionExchangePartition:
-		return true
-	case event.ActionRenameTables:
-		was, all := map[string]bool{}, true
-		for _, c := range d.Tables {
-			was[strings.ToLower(c.Before.FullName())] = true
-		}
-		for _, c := range d.Tables {
-			all = all && was[strings.ToLower(c.After.FullName())]
-		}
-		return all
-	}
-	return false
-}
-
-// awaitEnd waits until no session of this user runs the statement: one whose
-// client is gone is carried on with by the server.
-func (r *ddlRun) awaitEnd(ctx context.Context, text string) error {
-	wait := pauseMin
-	for {
-		running := false
-		err := r.again(ctx, "looking for a DDL that still runs", func(ctx context.Context) (err error) {
-			running, err = r.stillRuns(ctx, text)
-			return err
-		})
-		if err != nil || !running {
-			return err
-		}
-		r.log.Info("the downstream still carries a DDL out whose connection was lost", "job", r.ddl.JobID, "statement", text)
-		if err := pause(ctx, wait); err != nil {
-			return err
-		}
-		wait = min(2*wait, pauseMax)
-	}
-}
-
-func (r *ddlRun) stillRuns(ctx context.Context, text string) (bool, error) {
-	conn, err := r.session.use(ctx)
-	if err != nil {
-		return false, err
-	}
-	query := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO = " + quoted(text)
-	if r.session.dialect.Kind == TiDB {
-		// The job goes on in TiDB's own queue, whoever asked for it.
-		query = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE STATE IN ('queueing', 'running', 'rollingback', 'cancelling', 'pausing', 'paused') AND QUERY = " + quoted(text)
-	}
-	var n int
-	switch err := conn.QueryRowContext(ctx, query).Scan(&n); {
-	case isServerError(err) && !isGone(err):
-		return false, nil // a server without such a list
-	case err != nil:
-		return false, fmt.Errorf("looking for the statement: %w", err)
-	}
-	return n > 0, nil
 }

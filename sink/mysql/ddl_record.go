@@ -62,7 +62,7 @@ type underway struct {
 	// Script is a digest of the statements, of which this is one.
 	Script    string `json:"script"`
 	Statement int    `json:"statement"`
-	Before    marks  `json:"before,omitempty"`
+	Before    marks  `json:"before"`
 }
 
 // holds tells whether a DDL is done. One that no job stands for is never noted.

@@ -155,13 +155,13 @@ func (r *ddlRun) beginStep(ctx context.Context, i int) (before marks, took bool,
 	text := r.script.statements[i]
 	if r.begun != nil && i == r.begun.Statement {
 		if took, err = r.tookEffect(ctx, text, r.begun.Before); err != nil {
-			return nil, false, err
+			return before, false, err
 		}
 		r.log.Info("DDL was under way when Sluice ended", "job", r.ddl.JobID, "statement", text, "took effect", took)
 		return r.begun.Before, took, nil
 	}
 	if before, err = r.marksBefore(ctx); err != nil {
-		return nil, false, err
+		return before, false, err
 	}
 	return before, false, r.note(ctx, r.noted.beginning(r.ddl, r.script, i, before))
 }

@@ -18,10 +18,11 @@ import (
 type proxy struct {
 	tb       testing.TB
 	listener net.Listener
-	to       string
 	group    errgroup.Group
 
 	mu   sync.Mutex
+	to   string
+	next string // where it leads after the next cut; empty: to the same
 	cuts []cut
 	seen int // cuts that were made
 	left int // packets until it dies; 0: it does not
@@ -74,13 +75,13 @@ func (p *proxy) accept() error {
 			return err
 		}
 		p.mu.Lock()
-		dead := p.dead
+		dead, to := p.dead, p.to
 		p.mu.Unlock()
 		if dead {
 			_ = client.Close()
 			continue
 		}
-		up, err := net.Dial("tcp", p.to)
+		up, err := net.Dial("tcp", to)
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -162,6 +163,9 @@ func (p *proxy) take(packet []byte) *cut {
 	c := p.cuts[0]
 	p.cuts = p.cuts[1:]
 	p.seen++
+	if p.next != "" {
+		p.to, p.next = p.next, ""
+	}
 	return &c
 }
 
@@ -170,6 +174,16 @@ func (p *proxy) cutAt(cuts ...cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cuts = append(p.cuts, cuts...)
+}
+
+// nowhere is where a proxy leads to whose servers are all gone.
+const nowhere = "nowhere"
+
+// failOver has the next cut take the server with it, so that another one takes over.
+func (p *proxy) failOver(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = to
 }
 
 // dieAt lets nothing pass from the nth packet on, as if the process that sends them

@@ -1,0 +1,180 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+)
+
+// tookEffect tells whether a statement whose answer was lost has run. Statements
+// that may be repeated whatever they did say no.
+func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (bool, error) {
+	if r.async(text, before) {
+		return r.goesOn(ctx, text, before)
+	}
+	if err := r.awaitEnd(ctx, text); err != nil {
+		return false, err
+	}
+	if text == r.script.main && (r.script.zone != nil || len(r.script.first) > 0) {
+		return false, nil // made of several, each of which finds out for itself
+	}
+	var after marks
+	err := r.again(ctx, "looking at the tables of a DDL", func(ctx context.Context) (err error) {
+		after, err = r.marks(ctx)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if before.LastJob != 0 && after.LastJob != 0 && (before.Server == after.Server || before.Server == "" || after.Server == "") {
+		return r.jobDone(ctx, text, before.LastJob)
+	}
+	switch before.compare(after, r.ddl) {
+	case tookPlace:
+		return true, nil
+	case cannotTell:
+		where := ""
+		if before.Server != after.Server {
+			where = ", and the server that answers now is not the one that it was sent to (" + after.Server + ", was " + before.Server + ")"
+		}
+		return false, cdcerr.ExecDDLFailed.New("job %d: the connection was lost during %s%s, and whether it took effect cannot be told: "+
+			"look at the tables, do by hand what it did not, and resume the changefeed behind this DDL; "+
+			"the PROCESS privilege, held all along, would have told on one server", r.ddl.JobID, text, where)
+	}
+	return false, nil
+}
+
+// A verdict is what two marks say about a statement between them.
+type verdict uint8
+
+const (
+	didNot verdict = iota // or may be repeated
+	tookPlace
+	cannotTell
+)
+
+// compare tells from the marks before and after a DDL's statement whether it ran.
+// Parts that are not known on both sides say nothing, nor do another server's
+// moments and ids: it has its own for a table that is the same. Of another version,
+// only whether a table is there is the same question.
+//
+//	marks on A ─▶ TRUNCATE sent to A ─▶ A dies, the address leads to B ─▶ marks on B:
+//	other ids, other moments, and nothing of the TRUNCATE
+func (m marks) compare(after marks, d *event.DDL) verdict {
+	same := m.Server != "" && m.Server == after.Server
+	prints := m.Version != "" && m.Version == after.Version
+	texts, moments, ids := true, true, true // known of all tables, on both sides
+	for name, was := range m.Tables {
+		is := after.Tables[name]
+		there := (was == absent) == (is == absent)
+		if !there && was.Text != "" && is.Text != "" {
+			return tookPlace
+		}
+		both := func(a, b string, comparable bool, known *bool) bool {
+			comparable = comparable && a != "" && b != ""
+			*known = *known && comparable
+			return comparable && a != b
+		}
+		text := both(was.Text, is.Text, prints || was == absent, &texts) && d.Action != event.ActionExchangePartition
+		made := both(was.Made, is.Made, same, &moments)
+		if id := both(was.IDs, is.IDs, same, &ids); text || made || id {
+			return tookPlace
+		}
+	}
+	switch {
+	case repeatable(d):
+		return didNot
+	case undoesItself(d) && !ids, looksTheSame(d) && !moments, !texts, len(m.Tables) == 0 && len(d.Tables) > 0:
+		return cannotTell
+	}
+	return didNot
+}
+
+// repeatable tells whether a DDL does no more when it is run twice, whatever it did;
+// its own rows come after it.
+func repeatable(d *event.DDL) bool {
+	switch d.Action {
+	case event.ActionCreateSchema, event.ActionDropSchema, event.ActionSchemaCharset, event.ActionTruncateTable, event.ActionTruncatePartition:
+		return true
+	}
+	return false
+}
+
+// undoesItself tells whether a DDL that is run twice is as if it never ran.
+func undoesItself(d *event.DDL) bool {
+	switch d.Action {
+	case event.ActionExchangePartition:
+		return true
+	case event.ActionRenameTables:
+		was, all := map[string]bool{}, true
+		for _, c := range d.Tables {
+			was[strings.ToLower(c.Before.FullName())] = true
+		}
+		for _, c := range d.Tables {
+			all = all && was[strings.ToLower(c.After.FullName())]
+		}
+		return all
+	}
+	return false
+}
+
+// awaitEnd waits until no session of this user runs the statement: one whose
+// client is gone is carried on with by the server.
+func (r *ddlRun) awaitEnd(ctx context.Context, text string) error {
+	wait := pauseMin
+	for {
+		running := false
+		err := r.again(ctx, "looking for a DDL that still runs", func(ctx context.Context) (err error) {
+			running, err = r.stillRuns(ctx, text)
+			return err
+		})
+		if err != nil || !running {
+			return err
+		}
+		r.log.Info("the downstream still carries a DDL out whose connection was lost", "job", r.ddl.JobID, "statement", text)
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, pauseMax)
+	}
+}
+
+func (r *ddlRun) stillRuns(ctx context.Context, text string) (bool, error) {
+	conn, err := r.session.use(ctx)
+	if err != nil {
+		return false, err
+	}
+	query := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO = " + quoted(text)
+	if r.session.dialect.Kind == TiDB {
+		// The job goes on in TiDB's own queue, whoever asked for it.
+		query = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE STATE IN ('queueing', 'running', 'rollingback', 'cancelling', 'pausing', 'paused') AND QUERY = " + quoted(text)
+	}
+	var n int
+	switch err := conn.QueryRowContext(ctx, query).Scan(&n); {
+	case isServerError(err) && !isGone(err):
+		return false, nil // a server without such a list
+	case err != nil:
+		return false, fmt.Errorf("looking for the statement: %w", err)
+	}
+	return n > 0, nil
+}
+
+// jobDone tells whether TiDB has finished a job of that statement since the one
+// that was the newest.
+func (r *ddlRun) jobDone(ctx context.Context, text string, newest int64) (done bool, err error) {
+	err = r.again(ctx, "looking for a DDL's job", func(ctx context.Context) error {
+		conn, err := r.session.use(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := cellOf(ctx, conn, "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE JOB_ID > "+strconv.FormatInt(newest, 10)+
+			" AND STATE IN ('done', 'synced') AND QUERY = "+quoted(text), 1)
+		done = n != "" && n != "0"
+		return err
+	})
+	return done, err
+}
