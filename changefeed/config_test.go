@@ -189,7 +189,10 @@ func TestRefused(t *testing.T) {
 		"sync-point-interval = '29s'":                                                  `sync-point-interval = "29s": want from 30s`,
 		"sync-point-retention = '59m'":                                                 `sync-point-retention = "59m0s": want from 1h`,
 		"sync-point-interval = '48h'":                                                  `want at least sync-point-interval, which is "48h0m0s"`,
-		"sync-point-interval = 30":                                                     `"30ns": want from 30s`,
+		"sync-point-interval = 30":                                                     `sync-point-interval = 30: it has no unit: want text such as "30s", from 30s`,
+		"[sink.mysql-config]\nread-timeout = 5":                                        "read-timeout = 5: it has no unit",
+		"[sink]\nfile-index-width = 6":                                                 `did you mean "sink.file-index-digit"?`,
+		"[[sink.dispatchers]]\nmatcher=['a.b']\ncolumns='x'":                           `key "sink.dispatchers.columns": string given, a list of strings wanted`,
 		"sync-point-interval = '30'":                                                   "is no duration",
 		"changefeed-error-stuck-duration = '10m'":                                      "want from 30m",
 		"memory-quota = -1":                                                            "line 1",
@@ -207,7 +210,7 @@ func TestRefused(t *testing.T) {
 		"[sink.csv]\ndelimiter = ''":                                                   "1 to 3 characters",
 		"[integrity]\nintegrity-check-level='correctness'\n[[sink.column-selectors]]\nmatcher=['a.b']\ncolumns=['x']": "a checksum is over all columns",
 		"enable-active-active = true\n[consistent]\nlevel='eventual'\nstorage='s3://x'":                               "want one of them",
-		"[scheduler]\nregion-count-per-span = 20000":                                                                  "want at most scheduler.region-threshold",
+		"[scheduler]\nenable-table-across-nodes = true\nregion-count-per-span = 20000":                                "want at most scheduler.region-threshold",
 		"[sink]\nschema-registry='http://x'\n[sink.kafka-config.glue-schema-registry-config]\nregion='x'":             "want one of them",
 	} {
 		c, err := ParseTOML([]byte(text))

@@ -131,33 +131,35 @@ var sinkKeys = []Key{
 }
 
 var mysqlKeys = handed("sink.mysql-config", kindMySQL, []Key{
-	{Path: "worker-count", Meaning: "connections that write", bound: between(1, 1024)},
-	{Path: "max-txn-row", Meaning: "rows of a downstream transaction", bound: from(1)},
-	{Path: "max-multi-update-row-size", Meaning: "bytes of a row above which updates are not put together", bound: from(0)},
-	{Path: "max-multi-update-row", Meaning: "rows of an update that are put together", bound: from(1)},
+	{Path: "worker-count", Meaning: "connections that write, 1024 at most", bound: from(1)},
+	{Path: "max-txn-row", Meaning: "rows of a downstream transaction, 2048 at most", bound: from(1)},
+	{Path: "max-multi-update-row-size", Meaning: "bytes of a row above which updates are not put together, 8192 at most", bound: from(0)},
+	{Path: "max-multi-update-row", Meaning: "rows of an update that are put together, 256 at most", bound: from(1)},
 	{Path: "tidb-txn-mode", Meaning: "how TiDB locks", bound: oneOf("optimistic", "pessimistic")},
 	{Path: "ssl-ca", Meaning: "file of the authorities"},
 	{Path: "ssl-cert", Meaning: "file of the certificate"},
 	{Path: "ssl-key", Meaning: "file of its key"},
-	{Path: "time-zone", Meaning: "the session's time zone"},
+	{Path: "time-zone", Meaning: "the session's time zone", Effect: Nothing, Why: "every session downstream is in UTC"},
 	{Path: "write-timeout", Meaning: "how long sending a packet may take", bound: lasting(time.Millisecond)},
 	{Path: "read-timeout", Meaning: "how long a statement may take", bound: lasting(time.Millisecond)},
 	{Path: "timeout", Meaning: "how long connecting may take", bound: lasting(time.Millisecond)},
 	{Path: "async-ddl-timeout", Meaning: "how long an ADD INDEX on TiDB is waited for before TiDB goes on with it by itself", bound: lasting(time.Millisecond)},
 	{Path: "enable-batch-dml", Meaning: "put rows together; batch-dml-enable in the URI"},
 	{Path: "enable-multi-statement", Meaning: "several statements a packet; multi-stmt-enable in the URI"},
-	{Path: "enable-cache-prepared-statement", Meaning: "keep prepared statements; cache-prep-stmts in the URI"},
+	{Path: "enable-cache-prepared-statement", Meaning: "keep prepared statements; cache-prep-stmts in the URI", Effect: Nothing, Why: "nothing is prepared: values are in the statements"},
 	{Path: "has-vector-type", Meaning: "whether vectors become text"},
 	{Path: "enable-ddl-ts", Meaning: "note downstream which DDLs ran"},
-	{Path: "where-clause", Meaning: "which key finds rows"},
+	{Path: "where-clause", Meaning: "which key finds rows", Effect: Nothing, Why: "rows are found by the key that names them"},
 })
 
 // handed are keys that become parameters of the sink URI.
 func handed(table, sinks string, keys []Key) []Key {
 	for i := range keys {
 		keys[i].Path = table + "." + keys[i].Path
-		keys[i].Effect, keys[i].sinks = Handed, sinks
-		keys[i].Why = "docs/mysql.md says whether this release has it"
+		keys[i].sinks = sinks
+		if keys[i].Effect == Works { // nothing else was said
+			keys[i].Effect, keys[i].Why = Handed, "docs/mysql.md says whether this release has it"
+		}
 	}
 	return keys
 }

@@ -136,8 +136,8 @@ type Question struct {
 // Answer is what a filter says of it.
 type Answer struct {
 	Fate
-	// Statement says, where one was asked about, whether it would be sent.
-	Sent         bool   `json:"sent"`
+	// Sent says, where a statement was asked about, whether it would be sent.
+	Sent         *bool  `json:"sent,omitempty"`
 	StatementWhy string `json:"statement_why,omitempty"`
 }
 
@@ -159,6 +159,8 @@ func CheckTable(c *Config, zone *time.Location, q Question) (*Answer, error) {
 	if q.Statement == "" {
 		return a, nil
 	}
+	sent := false
+	a.Sent = &sent
 	return a, a.judge(rules, q)
 }
 
@@ -190,14 +192,14 @@ func (a *Answer) judge(rules *filter.Filter, q Question) error {
 		return err
 	}
 	if i := rules.Ignores(action, a.Schema, table, q.Statement); i >= 0 {
-		a.Sent, a.StatementWhy = false, fmt.Sprintf("filter.event-filters[%d] ignores it, as %s; rows go on as if it had been sent", i, action)
+		*a.Sent, a.StatementWhy = false, fmt.Sprintf("filter.event-filters[%d] ignores it, as %s; rows go on as if it had been sent", i, action)
 		return nil
 	}
 	why := fmt.Sprintf("no event filter ignores it, as %s", action)
 	if a.StatementWhy != "" {
 		why = a.StatementWhy + "; " + why
 	}
-	a.Sent, a.StatementWhy = true, why
+	*a.Sent, a.StatementWhy = true, why
 	return nil
 }
 

@@ -2,12 +2,15 @@ package changefeed
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/strict"
 )
 
 // schemes are those of sink URIs, with the kind of sink.
@@ -33,7 +36,11 @@ func kindOf(u URI) (string, *url.URL, error) {
 		if wrong(strings.ReplaceAll(scheme, "+", "-")) != "" {
 			return "", nil, cdcerr.SinkURIInvalid.New("the sink URI has no scheme that can be read")
 		}
-		return "", nil, cdcerr.SinkURIInvalid.New("scheme %q is none of a sink", scheme)
+		names := slices.Sorted(maps.Keys(schemes))
+		if near := strict.Nearest(scheme, names); near != "" {
+			return "", nil, cdcerr.SinkURIInvalid.New("scheme %q is none of a sink, did you mean %s?", scheme, near)
+		}
+		return "", nil, cdcerr.SinkURIInvalid.New("scheme %q is none of a sink: there are mysql, mysql+ssl, tidb, tidb+ssl and blackhole", scheme)
 	}
 	parsed, err := url.Parse(u.Reveal())
 	if err != nil {
@@ -47,7 +54,7 @@ func kindOf(u URI) (string, *url.URL, error) {
 
 // uriNames are parameters of a sink URI that the file calls otherwise.
 var uriNames = map[string]string{
-	"enable-batch-dml": "batch-dml-enable", "enable-multi-statement": "multi-stmt-enable", "enable-cache-prepared-statement": "cache-prep-stmts",
+	"enable-batch-dml": "batch-dml-enable", "enable-multi-statement": "multi-stmt-enable",
 }
 
 // Handed is the sink URI with the keys of the configuration that belong into it,
@@ -79,8 +86,27 @@ func (c *Config) Handed(u URI) (out URI, notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("%s = %s is not used: the sink URI says %s=%s", l.place, value, name, query.Get(name)))
 		}
 	}
+	notes = append(notes, clamp(query)...)
 	parsed.RawQuery = query.Encode()
 	return URI(parsed.String()), notes, nil
+}
+
+// most are parameters that more of is asked for than sinks take. TiCDC takes its bound
+// in their place, so that its files say such things.
+var most = []struct {
+	name string
+	max  int64
+}{{"max-multi-update-row", 256}, {"max-multi-update-row-size", 8192}, {"max-txn-row", 2048}, {"worker-count", 1024}}
+
+// clamp takes the bound in place of what is above it.
+func clamp(query url.Values) (notes []string) {
+	for _, m := range most {
+		if n, err := strconv.ParseInt(query.Get(m.name), 10, 64); err == nil && n > m.max && len(query[m.name]) == 1 {
+			notes = append(notes, fmt.Sprintf("%s = %d is more than there may be: %d is used", m.name, n, m.max))
+			query.Set(m.name, strconv.FormatInt(m.max, 10))
+		}
+	}
+	return notes
 }
 
 // Check tells whether this release has what the configuration asks for with this

@@ -70,7 +70,12 @@ func TestCheckSaysWhatIsNotThere(t *testing.T) {
 		{uri: "s3://b?secret-access-key=pw", code: cdcerr.NotInRelease, says: `scheme "s3"`},
 		{uri: "", code: cdcerr.SinkURIInvalid, says: "no scheme"},
 		{uri: "root:pw@h", code: cdcerr.SinkURIInvalid, says: "no scheme"},
-		{uri: "mysq://u:pw@h", code: cdcerr.SinkURIInvalid, says: `scheme "mysq"`},
+		{uri: "mysq://u:pw@h", code: cdcerr.SinkURIInvalid, says: `scheme "mysq" is none of a sink, did you mean mysql?`},
+		{uri: "jdbc://h", code: cdcerr.SinkURIInvalid, says: "there are mysql, mysql+ssl, tidb"},
+		{uri: "mysql://h/?worker-count=5000", toml: "[sink.mysql-config]\nmax-txn-row = 9999\ntime-zone = 'UTC'\nenable-cache-prepared-statement = true\n[scheduler]\nregion-threshold = 50",
+			notes: []string{"sink.mysql-config.time-zone does nothing: every session downstream is in UTC",
+				"sink.mysql-config.enable-cache-prepared-statement does nothing: nothing is prepared", "scheduler.region-threshold does nothing",
+				"max-txn-row = 9999 is more than there may be: 2048 is used", "worker-count = 5000 is more than there may be: 1024 is used"}},
 		{uri: "root:pw@x://h", code: cdcerr.SinkURIInvalid, says: "no scheme that can be read"},
 		{uri: "mysql://u:p/w@h:x/", code: cdcerr.SinkURIInvalid, says: "is no URI"},
 		{uri: "mysql://u:pw@h/?a=%zz", code: cdcerr.SinkURIInvalid, says: "parameters"},
@@ -114,6 +119,10 @@ func TestHanded(t *testing.T) {
 	got, notes, err := c.Handed("mysql://root:p%40w@h:3306/?worker-count=2")
 	want := "mysql://root:p%40w@h:3306/?multi-stmt-enable=false&read-timeout=1m30s&safe-mode=true&transaction-atomicity=table&worker-count=2"
 	if err != nil || got.Reveal() != want || len(notes) != 1 {
+		t.Errorf("%s, %v, %v", got.Reveal(), notes, err)
+	}
+	got, notes, err = c.Handed("mysql://h/?worker-count=1025&max-multi-update-row=256&max-multi-update-row-size=8193&max-txn-row=0")
+	if err != nil || !strings.Contains(got.Reveal(), "max-multi-update-row=256&max-multi-update-row-size=8192&max-txn-row=0&") || !strings.Contains(got.Reveal(), "worker-count=1024") {
 		t.Errorf("%s, %v, %v", got.Reveal(), notes, err)
 	}
 	if got, _, err := c.Handed("blackhole://"); err != nil || got.Reveal() != "blackhole://" {

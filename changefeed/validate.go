@@ -41,6 +41,10 @@ func (c *Config) Validate(l Limits) error {
 }
 
 func (c *Config) outside(x leaf, want string) error {
+	if d, ok := x.value.(Duration); ok && d > 0 && d < Duration(time.Microsecond) {
+		// The file's number is read as nanoseconds, which nobody means.
+		return cdcerr.ConfigInvalid.New("%s = %d: it has no unit: want text such as \"%ds\", %s", x.place, int64(d), int64(d), want)
+	}
 	return cdcerr.ConfigInvalid.New("%s = %s: want %s", x.place, printValue(x.value), want)
 }
 
@@ -88,7 +92,7 @@ func (c *Config) validateTogether() error {
 	switch {
 	case c.SyncPointRetention < c.SyncPointInterval:
 		return refuse("sync-point-retention = %q: want at least sync-point-interval, which is %q", c.SyncPointRetention, c.SyncPointInterval)
-	case s.RegionCountPerSpan > s.RegionThreshold && s.RegionThreshold > 0:
+	case s.EnableTableAcrossNodes && s.RegionCountPerSpan > s.RegionThreshold && s.RegionThreshold > 0:
 		return refuse("scheduler.region-count-per-span = %d: want at most scheduler.region-threshold, which is %d", s.RegionCountPerSpan, s.RegionThreshold)
 	case isSet(c.Sink.DeleteOnlyOutputHandleKeyColumns) && c.ForceReplicate:
 		return refuse("sink.delete-only-output-handle-key-columns and force-replicate: want one of them, since tables without a key have no key columns")

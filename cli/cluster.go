@@ -319,7 +319,8 @@ func (t *terminal) credentialsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, q := range []struct {
+	questions:
+		for i, q := range []struct {
 			ask string
 			to  *string
 		}{{"TiDB user", &who.User}, {"password", &who.Password}, {"CA file", &who.CA}, {"certificate file", &who.Cert}, {"key file", &who.Key}} {
@@ -332,8 +333,12 @@ func (t *terminal) credentialsCommand() *cobra.Command {
 			if v := strings.TrimSpace(line); v != "" {
 				*q.to = v
 			}
-			if err != nil {
-				break // whoever closes the input keeps the rest
+			switch {
+			case err != nil && i == 0 && line == "":
+				fmt.Fprintln(t.Err)
+				return cdcerr.Aborted.New("nobody answered, nothing was written")
+			case err != nil:
+				break questions // whoever closes the input keeps the rest
 			}
 		}
 		text, err := who.text()

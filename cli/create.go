@@ -263,6 +263,9 @@ func (t *terminal) update(c *cobra.Command) error {
 		return err
 	}
 	if in.SinkURI == nil && in.TargetTS == nil && config.empty() {
+		if str(c, "config") != "" {
+			return cdcerr.InvalidArgument.New("%s: nothing to change: %s says nothing, and keys that a file does not have stay as they are", c.CommandPath(), str(c, "config"))
+		}
 		return cdcerr.InvalidArgument.New("%s: nothing to change: give --sink-uri, --target-ts or --config", c.CommandPath())
 	}
 	ask, err := t.client(c)
@@ -272,6 +275,9 @@ func (t *terminal) update(c *cobra.Command) error {
 	var was api.FeedInfo
 	if err := ask.ask(c.Context(), http.MethodGet, feedPath(c, ""), space(c), nil, &was); err != nil {
 		return err
+	}
+	if in.SinkURI != nil && *in.SinkURI == was.SinkURI {
+		in.SinkURI = nil // as it was shown: its secrets stay too
 	}
 	lines, err := changes(was, in, config)
 	if err != nil {
@@ -297,7 +303,8 @@ func (t *terminal) update(c *cobra.Command) error {
 	if !asks {
 		t.showChanges(was.ID, lines)
 	}
-	if err := t.warnIdle(config, f.SinkURI, f.Notes, nil); err != nil {
+	// What is masked in it is of no account to the keys.
+	if err := t.warnIdle(config, strings.ReplaceAll(f.SinkURI, "xxxxx", "hidden"), f.Notes, nil); err != nil {
 		return err
 	}
 	return t.shown("Update changefeed config successfully!", f)

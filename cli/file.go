@@ -59,7 +59,13 @@ func (t *terminal) settings(c *cobra.Command) (settings, error) {
 	if str(c, "disable-gc-check") == "true" {
 		s.clear["check_gc_safe_point"] = false
 	}
-	return s, s.mask()
+	if err := s.mask(); err != nil {
+		if path := str(c, "config"); path != "" {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return s, err
+	}
+	return s, nil
 }
 
 // fileSettings reads a changefeed's file into the API's words.

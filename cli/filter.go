@@ -56,7 +56,7 @@ func (t *terminal) filterCheck(c *cobra.Command) error {
 	}
 	if statement != "" {
 		sent := "not sent"
-		if a.Sent {
+		if a.Sent != nil && *a.Sent {
 			sent = "sent"
 		}
 		fmt.Fprintf(t.Out, "the statement: %s: %s\n", sent, a.StatementWhy)

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -141,6 +144,9 @@ func (t *terminal) foreign(c *cobra.Command) (*meta.TiCDC, []meta.TiCDCFeed, err
 	if len(cfg.Endpoints) == 0 {
 		return nil, nil, cdcerr.InvalidArgument.New("%s: --pd is missing: TiCDC keeps its changefeeds in PD's etcd", c.CommandPath())
 	}
+	if err := answers(c.Context(), cfg.Endpoints); err != nil {
+		return nil, nil, err
+	}
 	found, err := meta.ReadTiCDC(c.Context(), cfg, str(c, "ticdc-cluster-id"))
 	if err != nil {
 		return nil, nil, err
@@ -167,6 +173,34 @@ func (t *terminal) foreign(c *cobra.Command) (*meta.TiCDC, []meta.TiCDCFeed, err
 		return nil, nil, cdcerr.ChangefeedNotFound.New("TiCDC has no changefeed in namespace %q", namespace)
 	}
 	return found, feeds, nil
+}
+
+// dialWait is how long a connection to PD may take before the next one is tried.
+const dialWait = 3 * time.Second
+
+// answers tells whether anybody listens there. The client of etcd would try for long,
+// and then say of a connection that is refused that the time is over.
+func answers(ctx context.Context, endpoints []string) error {
+	var hosts []string
+	for _, endpoint := range endpoints {
+		host := endpoint
+		if scheme, rest, ok := strings.Cut(endpoint, "://"); ok && (scheme == "http" || scheme == "https") {
+			host = strings.TrimSuffix(rest, "/")
+		}
+		if _, port, err := net.SplitHostPort(host); err != nil || port == "" {
+			return cdcerr.InvalidArgument.New("--pd %q is not host:port, http://host:port or https://host:port", endpoint)
+		}
+		hosts = append(hosts, host)
+	}
+	var all error
+	for _, host := range hosts {
+		conn, err := (&net.Dialer{Timeout: dialWait}).DialContext(ctx, "tcp", host)
+		if err == nil {
+			return conn.Close()
+		}
+		all = errors.Join(all, err)
+	}
+	return cdcerr.MetaUnreachable.Wrap(all, "--pd")
 }
 
 // judge finds out whether one of TiCDC's changefeeds can come over. alive tells

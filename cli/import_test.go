@@ -184,11 +184,12 @@ func TestImportTyped(t *testing.T) {
 	for line, says := range map[string]string{
 		"cli changefeed import":              "--from-ticdc is missing",
 		"cli changefeed import --from-ticdc": "--pd is missing",
-		"cli changefeed import --from-ticdc --ticdc-cluster-id east --pd " + e.endpoint:              `TiCDC has no cluster "east" there, but default`,
-		"cli changefeed import --from-ticdc -c bnak --pd " + e.endpoint:                              `TiCDC has no changefeed "bnak", did you mean bank?`,
-		"cli changefeed import --from-ticdc -k elsewhere --pd " + e.endpoint:                         `no changefeed in namespace "elsewhere"`,
-		"cli changefeed import --from-ticdc --pd http://127.0.0.1:1":                                 "the etcd that holds the metadata does not answer",
-		"cli changefeed import --from-ticdc --pd https://127.0.0.1:1 --ca /nowhere --dry-run -c ban": "nowhere",
+		"cli changefeed import --from-ticdc --ticdc-cluster-id east --pd " + e.endpoint:                                                    `TiCDC has no cluster "east" there, but default`,
+		"cli changefeed import --from-ticdc -c bnak --pd " + e.endpoint:                                                                    `TiCDC has no changefeed "bnak", did you mean bank?`,
+		"cli changefeed import --from-ticdc -k elsewhere --pd " + e.endpoint:                                                               `no changefeed in namespace "elsewhere"`,
+		"cli changefeed import --from-ticdc --pd nonsense":                                                                                 `--pd "nonsense" is not host:port`,
+		"cli changefeed import --from-ticdc --pd http://127.0.0.1:1":                                                                       "connect: connection refused",
+		"cli changefeed import --from-ticdc --pd https://" + strings.TrimPrefix(e.endpoint, "http://") + " --ca /nowhere --dry-run -c ban": "nowhere",
 	} {
 		if status, out, errs := s.sluice(line); status == cli.StatusDone || !strings.Contains(errs, says) {
 			t.Errorf("%s: %d\n%s%s", line, status, out, errs)

@@ -62,7 +62,10 @@ func Main(ctx context.Context, args []string, env Env) int {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	err := root.ExecuteContext(ctx)
+	err := unknownCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return StatusDone
 	}
@@ -101,19 +104,40 @@ func (t *terminal) group(use, short string) *cobra.Command {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		var names []string
-		for _, sub := range c.Commands() {
-			if !sub.Hidden {
-				names = append(names, sub.Name())
-			}
-		}
-		hint := meant(args[0], names)
-		if hint == "" {
-			hint = ": it has " + strings.Join(names, ", ")
-		}
-		return cdcerr.InvalidArgument.New("%s has no command %q%s", c.CommandPath(), args[0], hint)
+		return noCommand(c, args[0])
 	}
 	return c
+}
+
+func noCommand(c *cobra.Command, word string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
+	}
+	hint := meant(word, names)
+	if hint == "" {
+		hint = ": it has " + strings.Join(names, ", ")
+	}
+	return cdcerr.InvalidArgument.New("%s has no command %q%s", c.CommandPath(), word, hint)
+}
+
+// unknownCommand looks for a word that is no command where one is wanted, before
+// cobra takes the flags behind it for those of the group.
+func unknownCommand(root *cobra.Command, args []string) error {
+	at := root
+	for _, word := range args {
+		if strings.HasPrefix(word, "-") || !at.HasSubCommands() {
+			return nil
+		}
+		next := slices.IndexFunc(at.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
+		if next < 0 {
+			return noCommand(at, word)
+		}
+		at = at.Commands()[next]
+	}
+	return nil
 }
 
 // command is one that takes flags and no words.
@@ -132,6 +156,9 @@ func (t *terminal) command(use, short string, run func(c *cobra.Command) error) 
 		c.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		var missing *pflag.NotExistError
 		if errors.As(err, &missing) {
+			if name := missing.GetSpecifiedName(); name == "i" || name == "interact" {
+				return cdcerr.NotInRelease.New("%s has no --interact: give each command on a line of its own", c.CommandPath())
+			}
 			return cdcerr.InvalidArgument.New("%s has no flag --%s%s", c.CommandPath(), missing.GetSpecifiedName(), meant("--"+missing.GetSpecifiedName(), names))
 		}
 		return cdcerr.InvalidArgument.New("%s: %s", c.CommandPath(), plainFlagError(err))

@@ -106,3 +106,23 @@ func TestServerKeepsSecrets(t *testing.T) {
 		}
 	}
 }
+
+// Whoever sends back the URI that was shown leaves the secret as it is; and an update
+// of something else does not end in an error about what is masked there.
+func TestTheMaskedURIIsTheOldOne(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, []string{"sluice cli changefeed create -c plain --sink-uri mysql://root:hush@db:3306/ --no-confirm"})
+	w.play(t, []string{"sluice cli changefeed pause -c plain"})
+	w.write(t, "f.toml", "case-sensitive = true")
+	w.write(t, "empty.toml", "# nothing")
+	for line, want := range map[string]string{
+		"--sink-uri mysql://root:xxxxx@db:3306/":                   "status 0\nChangefeed plain is like that already.\n",
+		"--sink-uri mysql://root:xxxxx@db:3306/ --config ~/f.toml": "status 0\nUpdate changefeed config successfully!\n",
+		"--config ~/empty.toml":                                    "nothing to change: ~/empty.toml says nothing",
+	} {
+		out := w.play(t, []string{"sluice cli changefeed update -c plain --no-confirm " + line})
+		if !strings.Contains(out, want) || strings.Contains(out, "sink_uri: ") {
+			t.Errorf("%s:\n%s", line, out)
+		}
+	}
+}

@@ -49,6 +49,14 @@ func meant(root reflect.Type, path []string, tag string) string {
 			return strings.Join(append(table[:len(table):len(table)], near), ".")
 		}
 	}
+	if t, ok := at(root, table, tag); ok {
+		// The word for it in the other language.
+		for name, p := range pairs(t, map[string]string{"toml": "json", "json": "toml"}[tag], tag) {
+			if plain(name) == plain(last) {
+				return strings.Join(append(table[:len(table):len(table)], p.name), ".")
+			}
+		}
+	}
 	var elsewhere []string
 	for _, p := range paths(root, nil, tag) {
 		if name := p[strings.LastIndexByte(p, '.')+1:]; plain(name) == plain(last) {

@@ -52,7 +52,7 @@ func TestTOML(t *testing.T) {
 		{"Hidden = 'a'", `unknown key "Hidden" in line 1`},
 		{"[[filter.event-filters]]\nmacther = ['x']", `unknown key "filter.event-filters.macther" in line 2, did you mean "filter.event-filters.matcher"?`},
 		{"banana = 1\nzebra = 2", `unknown key "banana" in line 1; unknown key "zebra" in line 2`},
-		{"memory-quota = 'x'", `line 1, column 16: key "memory-quota": string given, uint64 wanted`},
+		{"memory-quota = 'x'", `line 1, column 16: key "memory-quota": string given, a whole number from 0 wanted`},
 		{"memory-quota = = 1", `line 1, column 16: `},
 		{"memory = 5", `unknown key "memory" in line 1, did you mean "memory-quota"?`},
 		{"[debug.anything]\nmatcher = ['x']", ""},
