@@ -31,6 +31,7 @@ type hold struct {
 	phase      phase
 	due        time.Duration // vacant, waiting: when; else never
 	fails      int           // failures since the resolved-ts last moved
+	refused    uint64        // the newest version that TiKV did not know any more
 	moved      time.Duration // when the resolved-ts last moved, or the scan ended
 	renewals   int           // registrations given up for their slowness since then
 	scanned    bool          // some registration of all its keys was scanned to the end
@@ -138,6 +139,7 @@ func (c *cover) lock(r Region) *hold {
 			next.ts, next.why = h.ts, h.why
 		}
 		next.fails = max(next.fails, h.fails)
+		next.refused = max(next.refused, h.refused)
 		next.renewals = max(next.renewals, h.renewals)
 		next.scanned = next.scanned && h.scanned
 	}
@@ -145,7 +147,7 @@ func (c *cover) lock(r Region) *hold {
 		c.remove(h)
 		for _, rest := range h.span(0).Subtract(want) {
 			c.add(&hold{start: rest.Start, end: rest.End, ts: h.ts, phase: h.phase, due: h.due,
-				fails: h.fails, renewals: h.renewals, scanned: h.scanned, why: h.why})
+				fails: h.fails, refused: h.refused, renewals: h.renewals, scanned: h.scanned, why: h.why})
 		}
 	}
 	c.add(next)

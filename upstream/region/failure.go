@@ -13,7 +13,7 @@ import (
 //
 //	not_leader          the named leader at once; else PD
 //	region_not_found    PD
-//	epoch_not_match     PD: the region split or merged; soon again where it was served before
+//	epoch_not_match     PD: the region split or merged; soon again, unless PD gave that version before
 //	unanswered          PD, after a pause
 //	server_is_busy      the same region, after the time that TiKV asks for
 //	congested, others   the same region, after a pause
@@ -33,11 +33,11 @@ func (t *Tracker) StepFailure(src Source, f Failure) {
 		}
 		t.vacate(h, f.Leader == h.region.Store, causes[f.Kind])
 	case EpochNotMatch:
-		if h.match != nil && h.match.initialized {
-			// It was served until the region split. One that splits all the time, as
-			// the last one does while tables are created, comes on only if it is
-			// registered again before the next split.
-			h.fails = min(h.fails, 1)
+		if h.region.Version > h.refused {
+			// No store fails here, there is news of the region. One that splits all the
+			// time, as the last one does while tables are created, comes on only if it
+			// is registered again before the next split.
+			h.fails, h.refused = min(h.fails, 1), h.region.Version
 		}
 		t.vacate(h, false, causes[f.Kind])
 	case NotFound:
