@@ -15,8 +15,8 @@ import (
 //
 // Rows of one table meet downstream through its unique keys: a REPLACE takes out
 // whatever row holds one of its keys, and a DELETE whatever row has its key. So a
-// row claims every unique key that it had and every one that it gets. A claim is a
-// hash, and it is never finer than what the downstream compares: a claim too many
+// row claims every unique key that it had and every one that it gets, of all unique
+// indexes that upstream has or the downstream. A claim is a hash, and it is never finer than what the downstream compares: a claim too many
 // costs time, one too few loses rows.
 type claims struct {
 	keys []uint64 // of rows with that key
@@ -28,7 +28,8 @@ type claims struct {
 
 // A keyMap says how the rows of one table claim. It is made once a table.
 type keyMap struct {
-	table *event.Table
+	table   *event.Table
+	dialect Dialect
 	// serial tables have keys that events do not carry, or none: their rows are
 	// written one after the other.
 	serial  bool
@@ -37,13 +38,14 @@ type keyMap struct {
 
 type keyIndex struct {
 	columns []int
-	prefix  []int // bytes of a column that count; −1 for all
-	folds   bool  // a column compares under a collation that calls different strings equal
+	prefix  []int  // bytes of a column that count; −1 for all
+	folding []bool // a column compares under a collation that calls different strings equal
+	folds   bool   // one of them does
 	place   uint64
 }
 
 func newKeyMap(t *event.Table, d Dialect) *keyMap {
-	m := &keyMap{table: t, serial: len(t.Key) == 0}
+	m := &keyMap{table: t, dialect: d, serial: len(t.Key) == 0}
 	for n := range t.Indexes {
 		x := &t.Indexes[n]
 		if !x.Unique {
@@ -59,10 +61,11 @@ func newKeyMap(t *event.Table, d Dialect) *keyMap {
 			default:
 				k.columns = append(k.columns, p.Column)
 				k.prefix = append(k.prefix, p.Length)
-				k.folds = k.folds || folds(&t.Columns[p.Column], d)
+				k.folding = append(k.folding, folds(&t.Columns[p.Column], d))
 			}
 		}
 		if len(k.columns) == len(x.Parts) {
+			k.folds = slices.Contains(k.folding, true)
 			m.indexes = append(m.indexes, k)
 		}
 	}
@@ -85,11 +88,12 @@ type claimer struct {
 	dialect Dialect
 	seed    maphash.Seed
 	maps    map[*event.Table]*keyMap
+	found   foundTables
 	buf     []byte
 }
 
 func newClaimer(d Dialect) *claimer {
-	return &claimer{dialect: d, seed: maphash.MakeSeed(), maps: map[*event.Table]*keyMap{}}
+	return &claimer{dialect: d, seed: maphash.MakeSeed(), maps: map[*event.Table]*keyMap{}, found: foundTables{}}
 }
 
 func (c *claimer) mapOf(t *event.Table) *keyMap {
@@ -99,6 +103,9 @@ func (c *claimer) mapOf(t *event.Table) *keyMap {
 			clear(c.maps)
 		}
 		m = newKeyMap(t, c.dialect)
+		if f, ok := c.found[nameOf(t)]; ok && f.table == t {
+			m.join(&f)
+		}
 		c.maps[t] = m
 	}
 	return m
@@ -132,7 +139,7 @@ func (c *claimer) addImage(to *claims, m *keyMap, k *keyIndex, row event.Image) 
 		if v.IsNull() || v.IsMissing() {
 			return
 		}
-		plain = c.appendCell(v, &m.table.Columns[i], k.prefix[n]) && plain
+		plain = c.appendCell(v, &m.table.Columns[i], k.prefix[n], k.folding[n]) && plain
 		c.buf = append(c.buf, 0, byte(n))
 	}
 	if !plain {
@@ -160,14 +167,14 @@ func (c *claimer) hash(m *keyMap, place uint64) uint64 {
 
 // appendCell appends the form in which a cell is compared. It is false for a
 // string of which the equals are not known.
-func (c *claimer) appendCell(v event.Value, col *event.Column, prefix int) bool {
+func (c *claimer) appendCell(v event.Value, col *event.Column, prefix int, folded bool) bool {
 	switch v.Kind() {
 	case event.Int:
 		c.buf = binary.BigEndian.AppendUint64(c.buf, uint64(v.Int())) //nolint:gosec // a pattern of bits
 	case event.Uint, event.Enum, event.Set, event.Bit:
 		c.buf = binary.BigEndian.AppendUint64(c.buf, v.Uint())
 	case event.Bytes:
-		return c.appendString(v.Raw(), col, prefix)
+		return c.appendString(v.Raw(), col, prefix, folded)
 	case event.Duration:
 		if c.dialect.Kind == Other && col.Fraction() > 0 {
 			return false // cut or rounded there
@@ -184,13 +191,12 @@ func (c *claimer) appendCell(v event.Value, col *event.Column, prefix int) bool 
 // a collation that folds, all that is known of is printable ASCII: letters are
 // equal to their other case, and nothing else to anything; but for the tilde,
 // which gbk_chinese_ci takes for a y.
-func (c *claimer) appendString(raw []byte, col *event.Column, prefix int) bool {
+func (c *claimer) appendString(raw []byte, col *event.Column, prefix int, folded bool) bool {
 	if col.IsBinary() {
 		raw = event.PadBinary(col, raw)
 		c.buf = append(c.buf, cutBytes(raw, prefix)...)
 		return true
 	}
-	folded := folds(col, c.dialect)
 	if folded && slices.ContainsFunc(raw, func(b byte) bool { return b < ' ' || b > '}' }) {
 		return false
 	}

@@ -18,6 +18,7 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
+	defer s.claimer.forget(d)
 	if err := leave.Check(); err != nil {
 		return err
 	}

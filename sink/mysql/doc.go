@@ -4,7 +4,8 @@
 //	Write: event.Txn ─claimer▶ units ─graph▶ lanes, each: group ─▶ merge by row key ─plan▶ DELETE …, UPDATE …, REPLACE …, COMMIT
 //	DDL:   event.DDL ─▶ job's text, or text from the table info ─parser─▶ AST ─rewrite for the dialect─▶ statements
 //
-// Order. Two units of which one has or gets a unique key that the other has or gets
+// Order. Two units of which one has or gets a unique key that the other has or gets,
+// by upstream's unique indexes or by those that the downstream says it has (unique),
 // are written in commit order, all others as it comes: a lane is a connection, and
 // a graph hands units to lanes. Several small upstream transactions in a row become
 // one downstream transaction; a large one becomes several, cut where its rows have no

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,6 +35,7 @@ type shapes struct {
 	known  map[*event.Table]struct{}
 	byID   map[int64]*event.Table
 	byName map[[2]string]*event.Table
+	fresh  []*event.Table // of the last transaction, those that were not known before
 }
 
 func newShapes() shapes {
@@ -48,16 +48,18 @@ func newShapes() shapes {
 // without a flush where a DDL is ignored, and the rows meet downstream all the
 // same: the table there is one, and may still have an index that upstream dropped.
 func (s *shapes) take(rows []*event.Row) bool {
+	s.fresh = s.fresh[:0]
 	for _, r := range rows {
 		t := r.Table
 		if _, ok := s.known[t]; ok {
 			continue
 		}
-		name := [2]string{strings.ToLower(t.Schema), strings.ToLower(t.Name)}
+		name := nameOf(t)
 		if s.byID[t.ID] != nil || s.byName[name] != nil {
 			return false
 		}
 		s.known[t], s.byID[t.ID], s.byName[name] = struct{}{}, t, t
+		s.fresh = append(s.fresh, t)
 	}
 	return true
 }
@@ -79,6 +81,11 @@ func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) erro
 			}
 			b = s.begin(ctx)
 			b.tables.take(txns[i].Rows)
+		}
+		if err := s.know(ctx, b.tables.fresh); err != nil {
+			b.cancel()
+			_ = s.end(ctx) // it says that it was ended
+			return err
 		}
 		for _, u := range s.claimer.units(&s.cfg, leave, &txns[i]) {
 			if !b.awaitRoom(len(s.lanes) * s.cfg.MaxTxnRows * aheadTxns) {
