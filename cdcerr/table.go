@@ -119,6 +119,8 @@ var (
 		"none: the capture begins anew; if it goes on, check the network to etcd and the load of this machine", CaptureFatal}
 	LeaveEnded = &Code{"CDC:ErrWriteLeaveEnded", "the leave to write ended before something could commit: whoever gives it could not renew its session in time",
 		"none: the changefeed begins anew from its checkpoint, here or on another capture; if it goes on, check the network to etcd and the load of this machine", Retry}
+	Fenced = &Code{"CDC:ErrWriterFenced", "the downstream does not take what this writer has: another one has its place",
+		"none where another capture, or the same one started again, goes on with the changefeed; if it comes back, two servers write as the same changefeed of the same cluster id: stop one", Retry}
 	ChangefeedExists = &Code{"CDC:ErrChangeFeedAlreadyExists", "there is a changefeed of this name",
 		"choose another name, or remove the other changefeed", Terminal}
 	ChangefeedNotFound = &Code{"CDC:ErrChangeFeedNotExists", "there is no changefeed of this name",
@@ -234,7 +236,7 @@ func All() []*Code {
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
-		MetaUnreachable, MetaConflict, MetaCorrupted, MetaDirDamaged, MetaDisk, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, ChangefeedExists, ChangefeedNotFound,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaDirDamaged, MetaDisk, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, Fenced, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,

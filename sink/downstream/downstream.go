@@ -31,7 +31,11 @@ type Config struct {
 	// SyncPointRetention how long they keep sync points; zero values stand for the
 	// sink's own.
 	Cluster, Changefeed string
-	SyncPointRetention  time.Duration
+	// Capture is whose place at the downstream's fence the writer has: it has to be the
+	// same when the writer comes again, or be fenced off by Raise. Empty: whoever owns
+	// the changefeed.
+	Capture            string
+	SyncPointRetention time.Duration
 	// Replayed is up to where transactions may have been written by an earlier run: the
 	// upstream's present when this one began. 0 is not known: all may have been.
 	Replayed tso.TS
@@ -85,7 +89,7 @@ func (c *Config) mysql(uri string) (mysql.Config, error) {
 	}
 	if c.Changefeed != "" {
 		out.Cluster, out.Changefeed = c.Cluster, c.Changefeed
-		out.Upstream, out.Life = c.Upstream, c.Life
+		out.Upstream, out.Life, out.Capture = c.Upstream, c.Life, c.Capture
 	}
 	if c.SyncPointRetention != 0 {
 		out.SyncPointRetention = c.SyncPointRetention
@@ -100,7 +104,7 @@ func Forget(ctx context.Context, uri string, cfg Config) error {
 		return nil
 	}
 	c, err := cfg.mysql(uri)
-	if err != nil || c.NoDDLRecord {
+	if err != nil || c.NoDDLRecord && c.NoFence {
 		return err
 	}
 	return mysql.Forget(ctx, c)

@@ -46,6 +46,11 @@ type Config struct {
 	Life string
 	// NoDDLRecord keeps DDLs from being noted downstream.
 	NoDDLRecord bool
+	// Capture is whose place at the fence is taken; Raise fences it off. Empty: whoever
+	// owns the changefeed.
+	Capture string
+	// NoFence has nothing compared before it is written.
+	NoFence bool
 	// NoVerify leaves it at what the downstream makes of a column's old values when a
 	// DDL rewrites them.
 	NoVerify bool
@@ -193,6 +198,12 @@ var params = []param{
 		var noted bool
 		err := setBool(&noted, v)
 		c.NoDDLRecord = !noted
+		return err
+	}, ""},
+	{"enable-fence", func(c *Config, v string) error {
+		var fenced bool
+		err := setBool(&fenced, v)
+		c.NoFence = !fenced
 		return err
 	}, ""},
 	{"has-vector-type", func(c *Config, v string) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -134,7 +135,7 @@ func (r *ddlRun) note(ctx context.Context, next *noted) error {
 		if err := r.leave.Check(); err != nil {
 			return err
 		}
-		return r.writeNoted(ctx, next)
+		return r.writeNoted(ctx, r.leave, next)
 	})
 	if err != nil {
 		return coded(err, "noting DDL job %d in tidb_cdc.ddl_ts_v1", r.ddl.JobID)
@@ -143,12 +144,12 @@ func (r *ddlRun) note(ctx context.Context, next *noted) error {
 	return nil
 }
 
-func (s *Sink) writeNoted(ctx context.Context, n *noted) error {
+func (s *Sink) writeNoted(ctx context.Context, leave sink.Leave, n *noted) error {
 	text, err := json.Marshal(n)
 	if err != nil {
 		return cdcerr.Bug("what is noted of DDLs is no JSON: %v", err)
 	}
-	return s.session.exec(ctx, s.cfg.ReadTimeout, fmt.Sprintf("INSERT INTO tidb_cdc.ddl_ts_v1 (ticdc_cluster_id, changefeed, table_id, ddl_ts, finished, is_syncpoint, sluice_record) "+
+	return s.passing(ctx, leave, fmt.Sprintf("INSERT INTO tidb_cdc.ddl_ts_v1 (ticdc_cluster_id, changefeed, table_id, ddl_ts, finished, is_syncpoint, sluice_record) "+
 		"VALUES (%s, %s, %d, '%d', %t, FALSE, %s) ON DUPLICATE KEY UPDATE ddl_ts = VALUES(ddl_ts), finished = VALUES(finished), sluice_record = VALUES(sluice_record)",
 		quoted(s.cfg.Cluster), quoted(s.cfg.Changefeed), s.cfg.recordID(), n.TS, n.Now == nil, quoted(string(text))))
 }
@@ -238,12 +239,18 @@ func Forget(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer db.Close()
-	_, err = db.ExecContext(ctx, "DELETE FROM tidb_cdc.ddl_ts_v1"+cfg.whose())
-	if e := serverError(err); e != nil && (e.Number == errNoSuchTable || e.Number == errUnknownDB) {
-		return nil
+	forget := func(table, where string) error {
+		_, err := db.ExecContext(ctx, "DELETE FROM "+table+where)
+		if e := serverError(err); err == nil || e != nil && (e.Number == errNoSuchTable || e.Number == errUnknownDB) {
+			return nil
+		}
+		return coded(err, "removing what is noted in %s", table)
 	}
-	if err != nil {
-		return coded(err, "removing what is noted in tidb_cdc.ddl_ts_v1")
+	if !cfg.NoDDLRecord {
+		err = forget("tidb_cdc.ddl_ts_v1", cfg.whose())
 	}
-	return nil
+	if !cfg.NoFence && err == nil {
+		err = forget(fenceTable, cfg.fenced())
+	}
+	return err
 }

@@ -22,6 +22,9 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if err := leave.Check(); err != nil {
 		return err
 	}
+	if err := s.claim(ctx, leave); err != nil {
+		return err
+	}
 	if s.noted.holds(d) {
 		s.log.Info("DDL is noted downstream as done", "job", d.JobID, "ts", uint64(d.SwitchTS))
 		return nil
@@ -123,7 +126,7 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 		if err == nil {
 			return nil
 		}
-		if cdcerr.LeaveEnded.Is(err) {
+		if cdcerr.LeaveEnded.Is(err) || cdcerr.Fenced.Is(err) {
 			return r.failed(text, err)
 		}
 		if faultOf(err) != gone && faultOf(err) != contention {
@@ -176,6 +179,9 @@ func (r *ddlRun) attempt(ctx context.Context, text string, before marks) (sent b
 	// Asked anew before every statement, and before one that was cut is sent again:
 	// the one before may have taken hours.
 	if err := r.leave.Check(); err != nil {
+		return false, err
+	}
+	if err := r.passing(ctx, r.leave, ""); err != nil {
 		return false, err
 	}
 	switch {

@@ -35,10 +35,13 @@
 // twice is done again (patience), a DDL only if what it does is not to be seen
 // (ddl_marks). What the server's errors say about the future stands in fault.
 //
+// Fence. What is written passes a row that whoever comes after raises (fence), so that
+// what a process sent that was stopped, killed or cut off does not come later.
+//
 // Promises: P6 (a DDL runs where it is called, once everything before it is
 // written), P8 (a statement that cannot be made, and a value that the downstream
-// cannot hold, stop the changefeed with a code). P1 only as far as the leave's
-// deadline goes: nothing begins to commit after it.
+// cannot hold, stop the changefeed with a code). P1: nothing begins to commit after the leave's
+// deadline, and nothing commits that a later term or life has fenced off.
 //
 // Goroutines: one a lane that has work, from the first Write after a Flush until the
 // next Flush, an error, or Close; and those of database/sql's pool, which end in Close.

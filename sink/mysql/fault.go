@@ -53,6 +53,7 @@ const (
 	errIllegalValue     = 1367
 	errDataTooLong      = 1406
 	errDropPartition    = 1507
+	errValueRange       = 1690 // of what an expression gives
 	errSamePartition    = 1517
 	errNoPartition      = 1526
 	errNotInsertable    = 1471

@@ -30,6 +30,56 @@ type proxy struct {
 	// instead are texts of one length of which the second goes to the server.
 	instead [][2]string
 	conns   []net.Conn
+	holds   []*held
+
+	diesHolding bool
+}
+
+// held is a packet that is on its way when its sender dies: the server gets it when
+// the test says so.
+type held struct {
+	text    string
+	stopped chan struct{} // closed when it has come
+	packet  []byte
+	up      net.Conn
+	let     chan struct{} // closed when it goes on
+	over    chan struct{} // closed when the server has answered and ended the connection
+	answer  []byte        // then
+}
+
+// holdAt holds the next packet with that text back, and ends its sender's connection.
+func (p *proxy) holdAt(text string) *held {
+	h := &held{text: text, stopped: make(chan struct{}), let: make(chan struct{}), over: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds = append(p.holds, h)
+	return h
+}
+
+func (p *proxy) takeHold(packet []byte) *held {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, h := range p.holds {
+		if bytes.Contains(packet, []byte(h.text)) {
+			p.holds = append(p.holds[:i:i], p.holds[i+1:]...)
+			p.dead = p.dead || p.diesHolding
+			return h
+		}
+	}
+	return nil
+}
+
+// release lets the server have the packet, and is what it answered.
+func (h *held) release(tb testing.TB) []byte {
+	tb.Helper()
+	<-h.stopped
+	if _, err := h.up.Write(h.packet); err != nil {
+		tb.Logf("the packet came too late: %v", err)
+	}
+	_ = h.up.(*net.TCPConn).CloseWrite() // fails where the server has closed it
+	<-h.over
+	close(h.let)
+	return h.answer
 }
 
 // A cut ends the connection of the first statement that holds its text: before
@@ -99,6 +149,7 @@ func (p *proxy) carry(client, up net.Conn) {
 	defer up.Close()
 	var mu sync.Mutex
 	swallow := false // the next answer ends the connection
+	var late *held
 	p.group.Go(func() error {
 		defer client.Close()
 		defer up.Close()
@@ -107,8 +158,12 @@ func (p *proxy) carry(client, up net.Conn) {
 			n, err := up.Read(buf)
 			if n > 0 {
 				mu.Lock()
-				gone := swallow
+				gone, h := swallow, late
 				mu.Unlock()
+				if h != nil {
+					h.answer = append(h.answer, buf[:n]...)
+					continue
+				}
 				if gone {
 					return nil
 				}
@@ -117,6 +172,12 @@ func (p *proxy) carry(client, up net.Conn) {
 				}
 			}
 			if err != nil {
+				mu.Lock()
+				h := late
+				mu.Unlock()
+				if h != nil {
+					close(h.over)
+				}
 				return nil // the server went away
 			}
 		}
@@ -132,6 +193,16 @@ func (p *proxy) carry(client, up net.Conn) {
 				mu.Lock()
 				swallow = true
 				mu.Unlock()
+			}
+			if h := p.takeHold(buf[:n]); h != nil {
+				mu.Lock()
+				late = h
+				mu.Unlock()
+				h.packet, h.up = bytes.Clone(buf[:n]), up
+				_ = client.Close()
+				close(h.stopped)
+				<-h.let
+				return
 			}
 			for _, x := range p.instead {
 				copy(buf, bytes.ReplaceAll(buf[:n], []byte(x[0]), []byte(x[1])))
@@ -192,6 +263,19 @@ func (p *proxy) dieAt(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = n
+}
+
+// dieAfterHold lets nothing pass any more from the next held packet on, until live.
+func (p *proxy) dieAfterHold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.diesHolding = true
+}
+
+func (p *proxy) live() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead, p.diesHolding = false, false
 }
 
 // made is how many cuts were made, and whether all were.

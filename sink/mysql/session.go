@@ -60,6 +60,9 @@ func settings(d Dialect, strict bool, c *Config) []setting {
 		// What a transaction wrote to a MyISAM table stays when it is rolled back.
 		set = append(set, setting{sql: "SET SESSION default_storage_engine = InnoDB"})
 	}
+	if !c.NoFence {
+		set = append(set, idleSettings(d)...)
+	}
 	switch d.Kind {
 	case TiDB:
 		for _, s := range []string{
@@ -88,6 +91,19 @@ func settings(d Dialect, strict bool, c *Config) []setting {
 	return set
 }
 
+// idleTransaction is how long a transaction may stand still before the server ends
+// it: that of a process that was stopped in its midst holds its row at the fence, and
+// whoever raises that waits for it. MySQL has no such setting.
+const idleTransaction = 3 * time.Second
+
+func idleSettings(d Dialect) []setting {
+	name := map[Kind]string{MariaDB: "idle_transaction_timeout", TiDB: "tidb_idle_transaction_timeout"}[d.Kind]
+	if name == "" {
+		return nil
+	}
+	return []setting{{sql: fmt.Sprintf("SET SESSION %s = %d", name, idleTransaction/time.Second), optional: true}}
+}
+
 // session is one connection to write on. It is opened when it is first needed
 // and again after a failure.
 type session struct {
@@ -98,6 +114,7 @@ type session struct {
 
 	used time.Time // when the server last answered
 
+	post   post    // its place at the fence
 	self   ghost   // what the connection would leave
 	ghosts []ghost // what lost ones have left: at most one a loss, and none is taken on before they are gone
 

@@ -30,6 +30,7 @@ type Sink struct {
 	snapshot Snapshot // nil: DDL that needs it is refused
 	log      *slog.Logger
 
+	claimed bool // the fence's rows are this sink's
 	claimer *claimer
 	burst   *burst // nil: nothing is being written
 
@@ -76,6 +77,10 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 		return nil, err
 	}
 	if err := s.readNoted(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	if err := s.reachFence(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
 	}

@@ -37,6 +37,9 @@ func (s *Sink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoin
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
+	if err := s.claim(ctx, leave); err != nil {
+		return err
+	}
 	patience := s.patience()
 	for {
 		err := s.syncPoint(ctx, leave, p)
@@ -63,14 +66,15 @@ func (s *Sink) syncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoin
 	if err != nil {
 		return err
 	}
-	if err := s.noteSyncPoint(ctx, conn, p); err != nil {
+	term := leave().Fence
+	if err := s.noteSyncPoint(ctx, conn, p, term); err != nil {
 		s.session.abandon(conn, err)
-		return err
+		return s.session.post.fenced(ctx, s.session, term, err)
 	}
 	return nil
 }
 
-func (s *Sink) noteSyncPoint(ctx context.Context, conn *sql.Conn, p event.SyncPoint) error {
+func (s *Sink) noteSyncPoint(ctx context.Context, conn *sql.Conn, p event.SyncPoint, term uint64) error {
 	run := func(text string, args ...any) (int64, error) {
 		wait, cancel := context.WithTimeout(ctx, s.cfg.ReadTimeout)
 		defer cancel()
@@ -88,11 +92,17 @@ func (s *Sink) noteSyncPoint(ctx context.Context, conn *sql.Conn, p event.SyncPo
 		}
 		s.syncPoints.ready = true
 	}
+	begin := func() error {
+		if _, err := run("BEGIN"); err != nil {
+			return err
+		}
+		return s.session.post.pass(s.session.dialect, term, func(text string) error { _, err := run(text); return err })
+	}
 	var err error
 	if s.session.dialect.Kind == TiDB {
-		err = s.syncWithTiDB(ctx, conn, run, p)
+		err = s.syncWithTiDB(ctx, conn, begin, run, p)
 	} else {
-		err = s.syncWithBinlog(ctx, conn, run, p)
+		err = s.syncWithBinlog(ctx, conn, begin, run, p)
 	}
 	if err != nil {
 		return err
@@ -107,8 +117,8 @@ const insertSyncPoint = "INSERT IGNORE INTO tidb_cdc.syncpoint_v1 (ticdc_cluster
 
 // syncWithTiDB notes the transaction's own start-ts, which sees all that was
 // written before, and lets readers of the whole server follow it.
-func (s *Sink) syncWithTiDB(ctx context.Context, conn *sql.Conn, run runner, p event.SyncPoint) error {
-	if _, err := run("BEGIN"); err != nil {
+func (s *Sink) syncWithTiDB(ctx context.Context, conn *sql.Conn, begin func() error, run runner, p event.SyncPoint) error {
+	if err := begin(); err != nil {
 		return err
 	}
 	var secondary string
@@ -133,10 +143,10 @@ func isUnknownVariable(err error) bool {
 // syncWithBinlog notes the place in the binary log of the transaction that writes
 // the row. It is known only afterwards: until it stands in the row, the row is as
 // good as none. It stays empty where the server keeps no such log.
-func (s *Sink) syncWithBinlog(ctx context.Context, conn *sql.Conn, run runner, p event.SyncPoint) error {
+func (s *Sink) syncWithBinlog(ctx context.Context, conn *sql.Conn, begin func() error, run runner, p event.SyncPoint) error {
 	key := []any{s.cfg.Cluster, s.cfg.Changefeed, p.TS.String()}
 	const of = " WHERE ticdc_cluster_id = ? AND changefeed = ? AND primary_ts = ?"
-	if _, err := run("BEGIN"); err != nil {
+	if err := begin(); err != nil {
 		return err
 	}
 	if _, err := run("DELETE FROM tidb_cdc.syncpoint_v1"+of+" AND secondary_ts = ''", key...); err != nil {

@@ -72,6 +72,9 @@ func (s *Sink) know(ctx context.Context, tables []*event.Table) error {
 			s.log.Warn("the downstream does not say which unique indexes a table has: its rows are written one after the other", "table", t.FullName(), "error", err)
 			f.unknown, err = true, nil
 		}
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return coded(err, "asking for the unique indexes of %s", t.FullName())
 		}

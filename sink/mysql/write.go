@@ -70,6 +70,12 @@ func (s *Sink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn) er
 }
 
 func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) error {
+	if len(txns) == 0 {
+		return nil
+	}
+	if err := s.claim(ctx, leave); err != nil {
+		return fmt.Errorf("transactions from commit-ts %d on: %w", txns[0].CommitTS, err)
+	}
 	b := s.burst
 	if b == nil {
 		b = s.begin(ctx)
@@ -85,7 +91,7 @@ func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) erro
 		if err := s.know(ctx, b.tables.fresh); err != nil {
 			b.cancel()
 			_ = s.end(ctx) // it says that it was ended
-			return err
+			return fmt.Errorf("transactions from commit-ts %d on: %w", txns[i].CommitTS, err)
 		}
 		for _, u := range s.claimer.units(&s.cfg, leave, &txns[i]) {
 			if !b.awaitRoom(len(s.lanes) * s.cfg.MaxTxnRows * aheadTxns) {
@@ -254,17 +260,28 @@ func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, change
 	if err != nil {
 		return err
 	}
-	if err := s.transact(ctx, leave, on, conn, changes, plain); err != nil {
+	if err := on.post.settle(ctx, on); err != nil {
 		on.abandon(conn, err)
 		return err
+	}
+	term := leave().Fence
+	if err := s.transact(ctx, leave, on, conn, changes, plain, term); err != nil {
+		if isGone(err) {
+			on.post.doubt()
+		}
+		on.abandon(conn, err)
+		return on.post.fenced(ctx, on, term, err)
 	}
 	return nil
 }
 
-func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change, plain bool) error {
+func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change, plain bool, term uint64) error {
 	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes)}
 	run := func(text string) error { return p.add(ctx, text) }
 	if err := run("BEGIN"); err != nil {
+		return err
+	}
+	if err := on.post.pass(on.dialect, term, run); err != nil {
 		return err
 	}
 	w := s.writer(on, run)
