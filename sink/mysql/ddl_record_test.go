@@ -381,7 +381,7 @@ func TestRecordIsDenied(t *testing.T) {
 	if _, err := Open(t.Context(), cfg, nil, testLog(t)); !cdcerr.MySQLAccessDenied.Is(err) || !strings.Contains(err.Error(), "tidb_cdc") || !strings.Contains(err.Error(), "enable-ddl-ts=false") {
 		t.Fatal(err)
 	}
-	cfg.NoDDLRecord = true
+	cfg.NoDDLRecord, cfg.NoFence = true, true
 	s, err := Open(t.Context(), cfg, nil, testLog(t))
 	if err != nil {
 		t.Fatal(err)

@@ -19,13 +19,15 @@ import (
 //
 // Every transaction that writes begins by locking its connection's row and comparing:
 //
-//	BEGIN; SELECT … WHERE lane = 3 AND term <= mine AND life = mine FOR UPDATE; REPLACE …; COMMIT
+//	BEGIN; SELECT … WHERE id = 3 AND term <= mine AND life = mine FOR UPDATE; REPLACE …; COMMIT
 //
 // and whoever raises term or life locks for it too. So when it has been raised, what
 // began before is durable or never will be, and what comes with less is refused: a
 // process that was stopped and goes on, and a COMMIT whose connection was lost on the
-// way. One row for each connection, since TiDB has no lock that several may share.
+// way. One row for each connection, since TiDB has no lock that several may share; and
+// with a short key, since most of what the comparing costs is the reading of its text.
 const createFence = `CREATE TABLE IF NOT EXISTS tidb_cdc.sluice_fence_v1 (
+		id bigint NOT NULL AUTO_INCREMENT,
 		cluster varchar(128) NOT NULL,
 		changefeed varchar(260) NOT NULL,
 		upstream bigint unsigned NOT NULL,
@@ -33,7 +35,8 @@ const createFence = `CREATE TABLE IF NOT EXISTS tidb_cdc.sluice_fence_v1 (
 		lane int NOT NULL,
 		term bigint unsigned NOT NULL,
 		life bigint unsigned NOT NULL,
-		PRIMARY KEY (cluster, changefeed, upstream, capture, lane)
+		PRIMARY KEY (id),
+		UNIQUE KEY (cluster, changefeed, upstream, capture, lane)
 	) DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin`
 
 const fenceTable = "tidb_cdc.sluice_fence_v1"
@@ -150,7 +153,7 @@ func (s *Sink) reachFence(ctx context.Context) error {
 		return nil
 	}
 	err := s.again(ctx, "looking at the fence", func(ctx context.Context) error {
-		_, err := s.onFence(ctx, "SELECT term FROM "+fenceTable+s.cfg.fenceOf(s.cfg.Capture)+" LIMIT 1")
+		_, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf(s.cfg.Capture))
 		if e := serverError(err); e != nil && (e.Number == errNoSuchTable || e.Number == errUnknownDB) {
 			for _, text := range []string{createControl, createFence} {
 				if err := s.session.exec(ctx, s.cfg.ReadTimeout, text); err != nil {
@@ -180,27 +183,25 @@ func fenceError(err error) error {
 	return coded(err, "the fence in %s", fenceTable)
 }
 
-// onFence is the two numbers of a query's only row, or one of them.
-func (s *Sink) onFence(ctx context.Context, query string) (out [2]uint64, err error) {
+// onFence is the two numbers of each of a query's rows.
+func (s *Sink) onFence(ctx context.Context, query string) (out [][2]uint64, err error) {
 	conn, err := s.session.use(ctx)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	wait, cancel := context.WithTimeout(ctx, s.cfg.ReadTimeout)
 	defer cancel()
 	rows, err := conn.QueryContext(wait, query)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	names, err := rows.Columns()
-	if err != nil {
-		return out, err
-	}
 	for rows.Next() {
-		if err := rows.Scan([]any{&out[0], &out[1]}[:len(names)]...); err != nil {
-			return out, err
+		var pair [2]uint64
+		if err := rows.Scan(&pair[0], &pair[1]); err != nil {
+			return nil, err
 		}
+		out = append(out, pair)
 	}
 	return out, rows.Err()
 }
@@ -212,12 +213,13 @@ func (s *Sink) claim(ctx context.Context, leave sink.Leave) error {
 	if s.claimed || !s.fences() {
 		return nil
 	}
-	life := uint64(0)
+	var life uint64
+	var ids []uint64
 	p := s.patience()
 	for {
 		err := leave.Check()
 		if err == nil {
-			life, err = s.tryClaim(ctx, leave)
+			life, ids, err = s.tryClaim(ctx, leave)
 		}
 		if err == nil {
 			break
@@ -231,19 +233,22 @@ func (s *Sink) claim(ctx context.Context, leave sink.Leave) error {
 		s.log.Warn("the fence is not ours yet, trying again", "error", err)
 	}
 	s.claimed = true
-	s.session.post = post{where: s.cfg.fenceOf(s.cfg.Capture) + " AND lane = 0", life: life}
+	at := func(lane int) post {
+		return post{where: " WHERE id = " + strconv.FormatUint(ids[lane], 10), life: life}
+	}
+	s.session.post = at(0)
 	for i, l := range s.lanes {
-		l.session.post = post{where: s.cfg.fenceOf(s.cfg.Capture) + " AND lane = " + strconv.Itoa(i+1), life: life}
+		l.session.post = at(i + 1)
 	}
 	return nil
 }
 
-func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, err error) {
+func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, ids []uint64, err error) {
 	ctx, cancel := within(ctx, leave)
 	defer cancel()
 	conn, err := s.session.fresh(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -258,28 +263,37 @@ func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, err
 	own := s.cfg.fenceOf(s.cfg.Capture)
 	for _, text := range []string{s.session.dialect.begin(), insertFence + strings.Join(rows, ", ")} {
 		if err := s.session.exec(ctx, s.cfg.ReadTimeout, text); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 	// In the order of the key, as whoever raises it locks them.
-	if _, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+own+" ORDER BY lane FOR UPDATE"); err != nil {
-		return 0, err
-	}
-	most, err := s.onFence(ctx, "SELECT MAX(term), MAX(life) FROM "+fenceTable+own)
+	found, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+own+" ORDER BY lane FOR UPDATE")
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	if most[0] > term {
-		return 0, cdcerr.Fenced.New("this would write under term %d, and %s has term %d, so a later owner has written already; only if the etcd of the servers was set up anew or restored does nobody know of it any more: "+
-			"then DELETE FROM %s%s", term, fenceTable, most[0], fenceTable, s.cfg.fenced())
+	for _, row := range found {
+		if row[0] > term {
+			return 0, nil, cdcerr.Fenced.New("this would write under term %d, and %s has term %d, so a later owner has written already; only if the etcd of the servers was set up anew or restored does nobody know of it any more: "+
+				"then DELETE FROM %s%s", term, fenceTable, row[0], fenceTable, s.cfg.fenced())
+		}
+		life = max(life, row[1])
 	}
-	life = lifeAfter(most[1])
+	if found, err = s.onFence(ctx, "SELECT id, lane FROM "+fenceTable+own+" ORDER BY lane"); err != nil {
+		return 0, nil, err
+	}
+	if len(found) < len(rows) {
+		return 0, nil, cdcerr.Bug("%d of %d rows in %s%s", len(found), len(rows), fenceTable, own)
+	}
+	for _, row := range found {
+		ids = append(ids, row[0])
+	}
+	life = lifeAfter(life)
 	for _, text := range []string{fmt.Sprintf("UPDATE %s SET term = %d, life = %d%s", fenceTable, term, life, own), "COMMIT"} {
 		if err := s.session.exec(ctx, s.cfg.ReadTimeout, text); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
-	return life, nil
+	return life, ids, nil
 }
 
 // passing runs a statement of the session's in a transaction that passes the fence;
