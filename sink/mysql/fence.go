@@ -256,15 +256,21 @@ func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, ids
 		}
 	}()
 	term := leave().Fence
-	rows := make([]string, len(s.lanes)+1)
-	for i := range rows {
-		rows[i] = s.cfg.fenceRow(s.cfg.Capture, i, 0)
+	var rows []string
+	for lane := range len(s.lanes) + 1 {
+		rows = append(rows, s.cfg.fenceRow(s.cfg.Capture, lane, 0))
+	}
+	if s.cfg.Capture != "" {
+		rows = append(rows, s.cfg.fenceRow("", 0, 0))
 	}
 	own := s.cfg.fenceOf(s.cfg.Capture)
 	for _, text := range []string{s.session.dialect.begin(), insertFence + strings.Join(rows, ", ")} {
 		if err := s.session.exec(ctx, s.cfg.ReadTimeout, text); err != nil {
 			return 0, nil, err
 		}
+	}
+	if err := s.ownerAllows(ctx, term); err != nil {
+		return 0, nil, err
 	}
 	// In the order of the key, as whoever raises it locks them.
 	found, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+own+" ORDER BY lane FOR UPDATE")
@@ -281,8 +287,8 @@ func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, ids
 	if found, err = s.onFence(ctx, "SELECT id, lane FROM "+fenceTable+own+" ORDER BY lane"); err != nil {
 		return 0, nil, err
 	}
-	if len(found) < len(rows) {
-		return 0, nil, cdcerr.Bug("%d of %d rows in %s%s", len(found), len(rows), fenceTable, own)
+	if len(found) <= len(s.lanes) {
+		return 0, nil, cdcerr.Bug("%d of %d rows in %s%s", len(found), len(s.lanes)+1, fenceTable, own)
 	}
 	for _, row := range found {
 		ids = append(ids, row[0])
@@ -294,6 +300,36 @@ func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, ids
 		}
 	}
 	return life, ids, nil
+}
+
+// termBits is by how much an owner's revision is shifted to make the first of the terms
+// that it gives.
+const termBits = 20
+
+// ownerAllows is an error if a capture's term is of an owner that a later one has
+// fenced off: who reads then which captures have a floor is to know all that ever will.
+func (s *Sink) ownerAllows(ctx context.Context, term uint64) error {
+	if s.cfg.Capture == "" {
+		return nil
+	}
+	owner, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf("")+" AND lane = 0 FOR UPDATE")
+	if err == nil && len(owner) == 1 && owner[0][0] > term>>termBits {
+		err = cdcerr.Fenced.New("capture %s would write under term %d of the owner at revision %d, and a later one is at %d", s.cfg.Capture, term, term>>termBits, owner[0][0])
+	}
+	return err
+}
+
+// Floors are the captures that have a place at the fence. Of an owner that has raised
+// that of the empty capture to its revision first, it is all that ever will without its
+// knowing.
+func (s *Sink) Floors(ctx context.Context) (captures []string, err error) {
+	on := newSession(s.session.cfg, s.pool)
+	defer on.lose()
+	conn, err := on.fresh(ctx)
+	if err == nil {
+		err = eachText(ctx, conn, "SELECT DISTINCT capture FROM "+fenceTable+s.cfg.fenced()+" AND capture <> '' ORDER BY capture", func(c string) { captures = append(captures, c) })
+	}
+	return captures, fenceError(err)
 }
 
 // passing runs a statement of the session's in a transaction that passes the fence;

@@ -216,6 +216,34 @@ func TestRaise(t *testing.T) {
 	w.want("select v from t", "late")
 }
 
+// A new owner that has raised its own fence knows all captures that ever will have
+// a place under earlier ones.
+func TestFloorsAreKnownToANewOwner(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (id int primary key, v varchar(10))")
+	owner, one, two := w.compared(server.URI()), w.compared(server.URI()), w.compared(server.URI())
+	one.cfg.Capture, two.cfg.Capture = "one", "two"
+	if err := one.writeNow(t.Context(), under(2<<termBits), w.putting(tab, "one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Raise(t.Context(), "", 3); err != nil {
+		t.Fatal(err)
+	}
+	if floors, err := owner.Floors(t.Context()); err != nil || !slices.Equal(floors, []string{"one"}) {
+		t.Fatalf("%q, %v", floors, err)
+	}
+	if err := two.writeNow(t.Context(), under(2<<termBits+5), w.putting(tab, "stale")); !cdcerr.Fenced.Is(err) {
+		t.Errorf("a place under an owner that is over: %v", err)
+	}
+	if err := two.writeNow(t.Context(), under(3<<termBits), w.putting(tab, "two")); err != nil {
+		t.Error(err)
+	}
+	if err := one.writeNow(t.Context(), under(2<<termBits), w.putting(tab, "one")); err != nil {
+		t.Errorf("a capture that was not fenced off writes on: %v", err)
+	}
+	w.want("select v from t", "one")
+}
+
 // When a changefeed is removed its fence goes too, and what comes then is refused.
 func TestForgottenFenceRefuses(t *testing.T) {
 	w := newWorld(t)

@@ -143,45 +143,21 @@ func (p *proxy) accept() error {
 	}
 }
 
+// A wire is what the two directions of a connection know of each other.
+type wire struct {
+	client, up net.Conn
+
+	mu      sync.Mutex
+	swallow bool  // the next answer ends the connection
+	late    *held // answers are its own
+}
+
 // carry moves statements up and answers down until one side ends or is cut.
 func (p *proxy) carry(client, up net.Conn) {
+	w := &wire{client: client, up: up}
 	defer client.Close()
 	defer up.Close()
-	var mu sync.Mutex
-	swallow := false // the next answer ends the connection
-	var late *held
-	p.group.Go(func() error {
-		defer client.Close()
-		defer up.Close()
-		buf := make([]byte, 1<<16)
-		for {
-			n, err := up.Read(buf)
-			if n > 0 {
-				mu.Lock()
-				gone, h := swallow, late
-				mu.Unlock()
-				if h != nil {
-					h.answer = append(h.answer, buf[:n]...)
-					continue
-				}
-				if gone {
-					return nil
-				}
-				if _, err := client.Write(buf[:n]); err != nil {
-					return nil // the client went away
-				}
-			}
-			if err != nil {
-				mu.Lock()
-				h := late
-				mu.Unlock()
-				if h != nil {
-					close(h.over)
-				}
-				return nil // the server went away
-			}
-		}
-	})
+	p.group.Go(func() error { w.answers(); return nil })
 	buf := make([]byte, 1<<16)
 	for {
 		n, err := client.Read(buf)
@@ -190,18 +166,12 @@ func (p *proxy) carry(client, up net.Conn) {
 				if c.before {
 					return
 				}
-				mu.Lock()
-				swallow = true
-				mu.Unlock()
+				w.mu.Lock()
+				w.swallow = true
+				w.mu.Unlock()
 			}
 			if h := p.takeHold(buf[:n]); h != nil {
-				mu.Lock()
-				late = h
-				mu.Unlock()
-				h.packet, h.up = bytes.Clone(buf[:n]), up
-				_ = client.Close()
-				close(h.stopped)
-				<-h.let
+				w.hold(h, buf[:n])
 				return
 			}
 			for _, x := range p.instead {
@@ -213,6 +183,44 @@ func (p *proxy) carry(client, up net.Conn) {
 		}
 		if err != nil {
 			return
+		}
+	}
+}
+
+func (w *wire) hold(h *held, packet []byte) {
+	w.mu.Lock()
+	w.late = h
+	w.mu.Unlock()
+	h.packet, h.up = bytes.Clone(packet), w.up
+	_ = w.client.Close()
+	close(h.stopped)
+	<-h.let
+}
+
+func (w *wire) answers() {
+	defer w.client.Close()
+	defer w.up.Close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := w.up.Read(buf)
+		w.mu.Lock()
+		gone, h := w.swallow, w.late
+		w.mu.Unlock()
+		switch {
+		case h != nil:
+			h.answer = append(h.answer, buf[:n]...)
+			if err != nil {
+				close(h.over)
+			}
+		case n > 0 && gone:
+			return
+		case n > 0:
+			if _, err := w.client.Write(buf[:n]); err != nil {
+				return // the client went away
+			}
+		}
+		if err != nil {
+			return // the server went away
 		}
 	}
 }
