@@ -170,7 +170,7 @@ var (
 	MySQLTxn = &Code{"CDC:ErrMySQLTxnError", "the downstream database refused rows",
 		"read the database's own message in this error; rows are retried", Retry}
 	MySQLDuplicateEntry = &Code{"CDC:ErrMySQLDuplicateEntry", "the downstream database already holds another row with this key",
-		"find who else writes the downstream table; with safe-mode=true rows are replaced", Retry}
+		"find who else writes the downstream table, or a unique key or trigger there that upstream's table does not have", Retry}
 	MySQLAccessDenied = &Code{"CDC:ErrMySQLAccessDenied", "the downstream database does not let this user in, or not do what a changefeed does",
 		"check user and password of the sink URI, whether the password has expired or the account is locked, and the privileges that docs/mysql.md lists", Retry}
 	MySQLTableDiffers = &Code{"CDC:ErrMySQLTableDiffers", "a table of the downstream database is not what upstream's table is",

@@ -117,6 +117,7 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	}
 	down := f.reign.downstream(&info, s.Epoch)
 	down.Snapshot, down.Log, down.Replayed = loaded.Snapshot(), f.log, now
+	down.Spared = loaded.Filter.LeavesUpdates
 	down.Warn = func(err error) {
 		f.tally.add(func(t *api.Tally) { t.SinkErrors++ })
 		p := loaded.Progress()

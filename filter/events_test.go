@@ -73,6 +73,22 @@ func TestRowsByKind(t *testing.T) {
 }
 
 // tiflow 11570, ticdc 1809: one rule of letter case for rules and matchers.
+// Which tables have updates left out, by kind, by value or by column.
+func TestTablesWhoseUpdatesAreLeftOut(t *testing.T) {
+	f := filtered(t, filter.Config{EventFilters: []filter.EventFilter{
+		{Matcher: []string{"a.kind"}, IgnoreEvent: []string{"update"}},
+		{Matcher: []string{"a.old"}, IgnoreUpdateOldValueExpr: "price > 1"},
+		{Matcher: []string{"a.new"}, IgnoreUpdateNewValueExpr: "price > 1"},
+		{Matcher: []string{"a.only"}, IgnoreUpdateOnlyColumns: []string{"price"}},
+		{Matcher: []string{"a.gone"}, IgnoreEvent: []string{"delete", "insert", "truncate table"}, IgnoreInsertValueExpr: "price > 1"},
+	}})
+	for name, want := range map[string]bool{"a.kind": true, "a.old": true, "a.new": true, "a.only": true, "a.gone": false, "b.t": false} {
+		if got := f.LeavesUpdates(goods(name)); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestMatchersFollowCaseSensitive(t *testing.T) {
 	for _, sensitive := range []bool{false, true} {
 		f := filtered(t, filter.Config{Rules: []string{"test.T"}, CaseSensitive: sensitive, EventFilters: []filter.EventFilter{

@@ -41,6 +41,18 @@ func (f *Filter) Rows(t *event.Table) (*RowRule, error) {
 	return out, nil
 }
 
+// LeavesUpdates tells whether an event filter may leave out updates of the table's
+// rows: they then stand downstream on purpose as they were.
+func (f *Filter) LeavesUpdates(t *event.Table) bool {
+	for i := range f.events {
+		e := &f.events[i]
+		if e.matches(t.Schema, t.Name) && (e.kinds.rows[event.Update] || e.before != nil || e.after != nil || len(e.only) > 0) {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *RowRule) addTest(e *eventFilter, t *event.Table, s expr.Session) error {
 	var test rowTest
 	found := false

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/blackhole"
 	"github.com/sluice-cdc/sluice/sink/mysql"
@@ -27,6 +28,9 @@ type Config struct {
 	// NoVerify leaves columns that a DDL has rewritten as the downstream converts them,
 	// whatever the URI says: the upstream does not have what TiDB made of them.
 	NoVerify bool
+	// Spared tells of which tables rows may stand downstream otherwise on purpose: a
+	// filter leaves updates out. Nil: of none.
+	Spared func(*event.Table) bool
 	// Cluster and Changefeed are what the control tables downstream call the writer,
 	// SyncPointRetention how long they keep sync points; zero values stand for the
 	// sink's own.
@@ -71,7 +75,7 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.BDR = cfg.BDR
+		c.BDR, c.Spared = cfg.BDR, cfg.Spared
 		c.Warn, c.Replayed = cfg.Warn, cfg.Replayed
 		c.NoVerify = c.NoVerify || cfg.NoVerify
 		return mysql.Open(ctx, c, cfg.Snapshot, cfg.Log)

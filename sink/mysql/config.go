@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/strict"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -54,6 +55,10 @@ type Config struct {
 	// NoVerify leaves it at what the downstream makes of a column's old values when a
 	// DDL rewrites them.
 	NoVerify bool
+	// Spared tells of a table whether its rows may stand downstream otherwise on
+	// purpose, because a filter leaves updates out: they are not held to upstream's.
+	// Nil: of none.
+	Spared func(*event.Table) bool `json:"-"`
 	// SyncPointRetention is how long rows of sync points are kept; 0 for ever.
 	SyncPointRetention time.Duration
 

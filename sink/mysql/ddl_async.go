@@ -19,6 +19,8 @@ type building struct {
 	Job     int64  `json:"job"` // upstream's
 	TableID int64  `json:"table"`
 	Schema  string `json:"schema"`
+	Name    string `json:"name"`  // the table's
+	Index   string `json:"index"` // in lower case
 	Text    string `json:"text"`
 	Newest  int64  `json:"newest,string"` // TiDB's newest job before it
 }
@@ -50,7 +52,12 @@ func (r *ddlRun) async(text string, before marks) bool {
 // means that the DDL has nothing left to do.
 func (r *ddlRun) goesOn(ctx context.Context, text string, before marks) (done bool, err error) {
 	t := r.ddl.Tables[0].After
-	b := building{Job: r.ddl.JobID, TableID: t.ID, Schema: t.Schema, Text: text, Newest: before.LastJob}
+	b := building{Job: r.ddl.JobID, TableID: t.ID, Schema: t.Schema, Name: t.Name, Text: text, Newest: before.LastJob}
+	for name := range expected(indexesOf, t, r.session.dialect) {
+		if was := r.ddl.Tables[0].Before; was != nil && !expected(indexesOf, was, r.session.dialect)[name] {
+			b.Index = name
+		}
+	}
 	state, err := r.stateOf(ctx, &b)
 	switch {
 	case err != nil || state == jobUnknown:
@@ -135,12 +142,36 @@ func (s *Sink) lookAt(ctx context.Context, at int) (over bool, err error) {
 	if err != nil || state == jobRuns {
 		return false, err
 	}
+	if state == jobUnknown {
+		// The record of one that ended long ago, of which TiDB keeps no history, or
+		// another cluster has taken over.
+		state, err = s.lookForIndex(ctx, &b)
+		if err != nil {
+			return false, err
+		}
+	}
 	s.building = slices.Delete(slices.Clone(s.building), at, at+1)
-	if state != jobDone {
+	switch state {
+	case jobFailed:
 		return true, b.failed()
+	case jobUnknown:
+		s.log.Warn("the downstream knows nothing of an ADD INDEX that went on by itself, and the index is not there: add it by hand", "job", b.Job, "statement", b.Text)
+		return true, nil
 	}
 	s.log.Info("the downstream has added an index", "job", b.Job, "statement", b.Text)
 	return true, nil
+}
+
+// lookForIndex looks for an index itself.
+func (s *Sink) lookForIndex(ctx context.Context, b *building) (state jobState, err error) {
+	err = s.again(ctx, "looking for an index", func(ctx context.Context) error {
+		have, err := s.names(ctx, indexesOf, &event.Table{Schema: b.Schema, Name: b.Name})
+		if have[b.Index] {
+			state = jobDone
+		}
+		return err
+	})
+	return state, err
 }
 
 // lookEvery is how often indexes that are being added are asked for. Nothing waits

@@ -137,3 +137,39 @@ func TestWhatBecameOfAnIndex(t *testing.T) {
 	w.want("select count(*) from information_schema.statistics where table_schema = 'played' and index_name = 'kb'", "1")
 	w.closed(w.sink)
 }
+
+// A record of an index that TiDB knows nothing of any more is no failure: the index
+// is there, or its lack is said.
+func TestIndexThatTiDBHasForgotten(t *testing.T) {
+	w, p := playTiDB(t)
+	for there, word := range map[bool]string{true: "has added an index", false: "knows nothing of an ADD INDEX"} {
+		mustExec(t, w.db, "create or replace database played")
+		mustExec(t, w.db, "delete from fake_information_s.ddl_jobs")
+		w.sink = lived(t, p.uri(), fmt.Sprint(there), nil)
+		tab := w.create("create table t (a int primary key, b int)")
+		add, text := w.addIndex(tab, "kb")
+		mustExec(t, w.db, fmt.Sprintf("insert into fake_information_s.ddl_jobs values (8, 'running', %s)", quoted(text)))
+		p.cutAt(cut{"ADD INDEX", true})
+		if err := w.sink.DDL(t.Context(), sink.Endless, add); err != nil {
+			t.Fatal(err)
+		}
+		w.closed(w.sink)
+		mustExec(t, w.db, "delete from fake_information_s.ddl_jobs")
+		if there {
+			mustExec(t, w.db, "create index KB on played.t (b)")
+		}
+		w.sink = lived(t, p.uri(), fmt.Sprint(there), nil)
+		if len(w.sink.building) != 1 {
+			t.Fatal(w.sink.building)
+		}
+		said := make(chan string, 1)
+		w.sink.log = slog.New(heard{word, said})
+		if err := w.sink.Checkpoint(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+		if len(said) != 1 || len(w.sink.building) != 0 {
+			t.Errorf("there %v: %d lines, %v", there, len(said), w.sink.building)
+		}
+		w.closed(w.sink)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // A table that stood there before is taken for upstream's only if it is the same;
@@ -48,6 +49,7 @@ func TestCreateOverAForeignTable(t *testing.T) {
 			}
 			s := lived(t, server.URI(), "x", nil)
 			defer w.closed(s)
+			s.cfg.Replayed = w.ts // what comes now no earlier run has written
 			d := w.numbered(&event.DDL{Action: event.ActionCreateTable, Query: c.create, Tables: []event.TableChange{{After: tableOf(t, w.schema, c.create)}}})
 			err = s.DDL(t.Context(), sink.Endless, d)
 			if (c.want == "") != (err == nil) || err != nil && !(cdcerr.MySQLTableDiffers.Is(err) && strings.Contains(err.Error(), c.want)) {
@@ -55,6 +57,37 @@ func TestCreateOverAForeignTable(t *testing.T) {
 			}
 			w.want("show tables", "t")
 		})
+	}
+}
+
+// A changefeed that is set back over a CREATE TABLE, or made again, finds its own
+// table there with its rows; somebody else's of another shape stays an error.
+func TestCreateComesAgain(t *testing.T) {
+	w := newWorld(t)
+	const create = "create table t (id int primary key)"
+	d := w.numbered(&event.DDL{Action: event.ActionCreateTable, Query: create, Tables: []event.TableChange{{After: tableOf(t, w.schema, create)}}})
+	run := func(life string, replayed tso.TS) error {
+		s := lived(t, server.URI(), life, nil)
+		defer w.closed(s)
+		s.cfg.Replayed = replayed
+		return s.DDL(t.Context(), sink.Endless, d)
+	}
+	if err := run("made/0", d.SwitchTS.Prev()); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, w.db, "insert into "+qualified(w.schema, "t")+" values (1)")
+	for _, life := range []string{"made/1", "made again/0"} {
+		if err := run(life, d.SwitchTS); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := run("a stranger's/0", d.SwitchTS.Prev()); !cdcerr.MySQLTableDiffers.Is(err) {
+		t.Error(err)
+	}
+	w.want("select id from t", "1")
+	mustExec(t, w.db, "alter table "+qualified(w.schema, "t")+" add column z int")
+	if err := run("made/2", d.SwitchTS); !cdcerr.MySQLTableDiffers.Is(err) || !strings.Contains(err.Error(), "column z") {
+		t.Error(err)
 	}
 }
 

@@ -151,16 +151,19 @@ func (s *Sink) writeNoted(ctx context.Context, leave sink.Leave, n *noted) error
 	}
 	return s.passing(ctx, leave, fmt.Sprintf("INSERT INTO tidb_cdc.ddl_ts_v1 (ticdc_cluster_id, changefeed, table_id, ddl_ts, finished, is_syncpoint, sluice_record) "+
 		"VALUES (%s, %s, %d, '%d', %t, FALSE, %s) ON DUPLICATE KEY UPDATE ddl_ts = VALUES(ddl_ts), finished = VALUES(finished), sluice_record = VALUES(sluice_record)",
-		quoted(s.cfg.Cluster), quoted(s.cfg.Changefeed), s.cfg.recordID(), n.TS, n.Now == nil, quoted(string(text))))
+		quoted(s.cfg.writer()), quoted(s.cfg.Changefeed), s.cfg.recordID(), n.TS, n.Now == nil, quoted(string(text))))
 }
 
-// recordID stands where TiCDC has a table's id. It is below -1, which TiCDC uses
-// too, so neither reads or removes what is the other's.
-func (c *Config) recordID() int64 { return -2 - int64(c.Upstream>>2) } //nolint:gosec // 62 bits
+// writer stands where TiCDC has its cluster. TiCDC's own removes of a changefeed all
+// rows of its name, and a cluster may well have one name in both.
+func (c *Config) writer() string { return "sluice/" + c.Cluster }
+
+// recordID stands where TiCDC has a table's id: the upstream's cluster.
+func (c *Config) recordID() int64 { return int64(c.Upstream) } //nolint:gosec // the same 64 bits
 
 // whose is the row's key.
 func (c *Config) whose() string {
-	return " WHERE ticdc_cluster_id = " + quoted(c.Cluster) + " AND changefeed = " + quoted(c.Changefeed) + " AND table_id = " + strconv.FormatInt(c.recordID(), 10)
+	return " WHERE ticdc_cluster_id = " + quoted(c.writer()) + " AND changefeed = " + quoted(c.Changefeed) + " AND table_id = " + strconv.FormatInt(c.recordID(), 10)
 }
 
 // readNoted reads what this life of the changefeed has noted, and makes the table

@@ -155,6 +155,9 @@ func isContention(err error) bool { return err != nil && faultOf(err) == content
 // coded gives an error about rows the code of its fault.
 func coded(err error, format string, args ...any) error {
 	code := cdcerr.MySQLTxn
+	if e := serverError(err); e != nil && e.Number == errDuplicateKey {
+		code = cdcerr.MySQLDuplicateEntry
+	}
 	switch faultOf(err) {
 	case gone:
 		code = cdcerr.MySQLConnection

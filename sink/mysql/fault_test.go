@@ -242,8 +242,9 @@ func TestWhatIsRefusedAtOnce(t *testing.T) {
 			errPassExpiredTiDB, errAccountLocked, errAccountLockedM},
 		cdcerr.MySQLTableDiffers: {errNull, errUnknownDB, errUnknownColumn, errColumnCount, errNoSuchTable, errOutOfRange, errTruncated, errWrongValue, errWrongObject,
 			errNoDefault, errBadValue, errIllegalValue, errDataTooLong, errNotInsertable, errWrongValueFor, errNoPartition, errGeneratedM, errGenerated, errInvalidJSON},
-		cdcerr.MySQLPacket: {errPacketTooLarge},
-		cdcerr.MySQLTxn:    {errDuplicateKey, 1105, 1644},
+		cdcerr.MySQLPacket:         {errPacketTooLarge},
+		cdcerr.MySQLDuplicateEntry: {errDuplicateKey},
+		cdcerr.MySQLTxn:            {1105, 1644},
 	} {
 		for _, number := range numbers {
 			stop := w.saying("t", number)

@@ -132,8 +132,14 @@ type grant struct {
 
 func readGrants(ctx context.Context, conn *sql.Conn) (*grants, error) {
 	g := &grants{}
-	err := eachText(ctx, conn, "SHOW GRANTS FOR CURRENT_USER()", g.add)
-	return g, err
+	if err := eachText(ctx, conn, "SHOW GRANTS FOR CURRENT_USER()", g.add); err != nil {
+		return nil, err
+	}
+	// What MariaDB gives to all users it does not list for each; others know no such name.
+	if err := eachText(ctx, conn, "SHOW GRANTS FOR PUBLIC", g.add); err != nil && (!isServerError(err) || isGone(err)) {
+		return nil, err
+	}
+	return g, nil
 }
 
 // add reads one line: GRANT rights ON object TO …, or a role, which has no object.
@@ -149,9 +155,27 @@ func (g *grants) add(line string) {
 		return
 	}
 	object, _, _ := strings.Cut(rest, " TO ")
-	schema, _, _ := strings.Cut(strings.TrimPrefix(object, "TABLE "), ".")
-	schema = strings.ReplaceAll(strings.Trim(schema, "`"), "``", "`")
+	schema := schemaOf(strings.TrimPrefix(object, "TABLE "))
 	g.on = append(g.on, grant{schema: schema, rights: ", " + strings.ToUpper(rights) + ", "})
+}
+
+// schemaOf is the database of a grant's object, `a.b`.`t` or *.*: what stands in
+// quotes may have dots.
+func schemaOf(object string) string {
+	rest, isQuoted := strings.CutPrefix(object, "`")
+	if !isQuoted {
+		schema, _, _ := strings.Cut(object, ".")
+		return schema
+	}
+	var b strings.Builder
+	for {
+		part, after, _ := strings.Cut(rest, "`")
+		b.WriteString(part)
+		if rest, isQuoted = strings.CutPrefix(after, "`"); !isQuoted {
+			return b.String()
+		}
+		b.WriteByte('`')
+	}
 }
 
 // lacking are those of the rights that nothing gives on a database.
@@ -176,25 +200,27 @@ func (g grant) gives(schema, right string) bool {
 
 // likeName matches a database's name against the pattern of a grant: % and _ stand
 // for what they stand for in LIKE, with \ before them for themselves.
-func likeName(pattern, name string) bool {
-	for pattern != "" {
+func likeName(pattern, name string) bool { return likeRunes([]rune(pattern), []rune(name)) }
+
+func likeRunes(pattern, name []rune) bool {
+	for len(pattern) > 0 {
 		c, any := pattern[0], pattern[0] == '_'
 		pattern = pattern[1:]
 		if c == '%' {
 			for i := 0; i <= len(name); i++ {
-				if likeName(pattern, name[i:]) {
+				if likeRunes(pattern, name[i:]) {
 					return true
 				}
 			}
 			return false
 		}
-		if c == '\\' && pattern != "" {
+		if c == '\\' && len(pattern) > 0 {
 			c, pattern = pattern[0], pattern[1:]
 		}
-		if name == "" || !any && !strings.EqualFold(name[:1], string(c)) {
+		if len(name) == 0 || !any && !strings.EqualFold(string(name[0]), string(c)) {
 			return false
 		}
 		name = name[1:]
 	}
-	return name == ""
+	return len(name) == 0
 }
