@@ -44,7 +44,10 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (m *member,
 	}
 	// What is fatal to etcd panics in it; a log that is damaged is one such.
 	defer func() {
-		if r := recover(); r != nil {
+		r := recover()
+		if e, ok := r.(explained); ok {
+			m, err = nil, e.err
+		} else if r != nil {
 			err = fmt.Errorf("%v", r)
 			if why := m.last.why(); why != nil {
 				err = fmt.Errorf("%v: %w", r, why)
@@ -137,6 +140,7 @@ func (c *Config) embedded(log *slog.Logger, m *member) (*embed.Config, error) {
 	e := &c.Embedded
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = e.Name, e.DataDir
+	m.last.dir = e.DataDir
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLog(log, &m.last))
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(m.cut)}
 	client, err := url.Parse(c.scheme() + "://" + e.ClientAddr)

@@ -2,19 +2,48 @@ package meta
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
 )
 
 // etcdLog sends etcd's words to our logger, a level lower: what is worth an error
 // to etcd's client is ridden out, or comes to us as an error too.
 func etcdLog(to *slog.Logger, last *lastWords) *zap.Logger {
-	return zap.New(etcdCore{to, last}, zap.WithFatalHook(zapcore.WriteThenPanic))
+	return zap.New(etcdCore{to, last}, zap.WithFatalHook(givingUp{to, last}))
 }
+
+// givingUp is what comes after a line that is fatal to etcd. It panics, in whatever
+// goroutine: at the start startEmbedded turns that into an error; later nobody can,
+// since etcd holds its locks, and the process ends as after any crash. Whoever reads
+// its last words shall know what to do.
+type givingUp struct {
+	to   *slog.Logger
+	last *lastWords
+}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (g givingUp) OnWrite(ce *zapcore.CheckedEntry, _ []zapcore.Field) {
+	if g.last == nil || g.last.why() == nil {
+		panic(ce.Message)
+	}
+	err := explained{failed(g.last.dir, fmt.Errorf("%s: %w", ce.Message, g.last.why()), cdcerr.MetaDirDamaged)}
+	g.to.Error("the embedded etcd gives up, and this process with it", "error", err)
+	panic(err)
+}
+
+// explained is an error that a panic prints with what is to be done.
+type explained struct{ err error }
+
+// Error implements error.
+func (e explained) Error() string { return cdcerr.Explain(e.err) }
+
 
 // etcdCore is a zap core that writes to slog.
 type etcdCore struct {
@@ -25,6 +54,7 @@ type etcdCore struct {
 // lastWords are what the embedded etcd says at its end; nil for a client.
 type lastWords struct {
 	leaving atomic.Bool // it was told to end: what it says of that is no trouble
+	dir     string      // the member's
 
 	mu  sync.Mutex
 	err error // of the line with which it gave up; guarded by mu
