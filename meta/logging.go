@@ -44,7 +44,6 @@ type explained struct{ err error }
 // Error implements error.
 func (e explained) Error() string { return cdcerr.Explain(e.err) }
 
-
 // etcdCore is a zap core that writes to slog.
 type etcdCore struct {
 	to   *slog.Logger
