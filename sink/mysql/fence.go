@@ -104,7 +104,7 @@ func (p *post) settle(ctx context.Context, on *session) error {
 // if it is.
 func (p *post) fenced(ctx context.Context, on *session, term uint64, err error) error {
 	e := serverError(err)
-	if p.where == "" || e == nil || e.Number != errValueRange {
+	if p.where == "" || e == nil || e.Number != errValueRange && e.Number != errNoSuchTable {
 		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, on.cfg.ReadTimeout)
@@ -117,6 +117,8 @@ func (p *post) fenced(ctx context.Context, on *session, term uint64, err error) 
 	switch found := conn.QueryRowContext(wait, "SELECT term, life FROM "+fenceTable+p.where).Scan(&floor, &life); {
 	case found == sql.ErrNoRows:
 		return cdcerr.Fenced.New("the row of %s%s is gone: the changefeed was removed", fenceTable, p.where)
+	case isServerError(found) && serverError(found).Number == errNoSuchTable:
+		return cdcerr.Fenced.New("this server has no %s: it is another one than before", fenceTable)
 	case found != nil:
 		return found
 	case floor <= term && life == p.life:
