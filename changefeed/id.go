@@ -43,7 +43,7 @@ func clip(word string) string {
 	if len(word) <= nameMax {
 		return word
 	}
-	return word[:nameMax/2] + "…"
+	return strings.ToValidUTF8(word[:nameMax/2], "") + "…"
 }
 
 // String is namespace/name.

@@ -205,14 +205,19 @@ func (l *Life) stumble(now time.Time, f *Fault) {
 	l.enter(Pending, "tried again at "+t.RetryAt.UTC().Format(time.RFC3339)+" after "+f.Code)
 }
 
+// rewordEvery is how often a warning of one code is kept in other words.
+const rewordEvery = 10 * time.Second
+
 // warn shows an error that a run goes on in spite of, and gives up if that does
 // not help.
 func (l *Life) warn(now time.Time, f *Fault) {
 	if l.info.Trouble == nil {
 		l.trouble(now).From = l.status.CheckpointTS
 	}
-	// The same again is not kept again: many workers of a sink may meet it, and often.
-	if w := l.info.Warning; w == nil || w.Code != f.Code || w.Message != f.Message {
+	// The same again is not kept again: many workers of a sink may meet it, and often,
+	// each in words of its own: ports and timestamps differ. Other words are kept now
+	// and then, so that what is shown is not old.
+	if w := l.info.Warning; w == nil || w.Code != f.Code || w.Message != f.Message && f.Time.Sub(w.Time) >= rewordEvery {
 		l.info.Warning = f
 		l.kept.info = false
 	}

@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -158,4 +159,35 @@ func TestWaits(t *testing.T) {
 			t.Fatal("many attempts")
 		}
 	})
+}
+
+// Many workers say one thing in words of their own, which is not kept each time; other
+// words are kept after a while, and another code at once.
+func TestAWarningInOtherWords(t *testing.T) {
+	l, err := New(Info{Namespace: "default", Name: "a", Config: Default()}, Status{State: Normal}, Options{}, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := l.Tick(View{Now: base}).Start.Run
+	kept := 0
+	warn := func(after time.Duration, code *cdcerr.Code, words string) string {
+		now := base.Add(after)
+		l.Step(now, Report{Run: run, Warning: NewFault(code.New("%s", words), "a", now)})
+		if r := l.Tick(View{Now: now}); r.Info != nil {
+			kept++
+		}
+		return l.info.Warning.Message
+	}
+	for i := range 100 {
+		warn(time.Duration(i)*10*time.Millisecond, cdcerr.MySQLConnection, string(rune('a'+i%16)))
+	}
+	if kept != 1 {
+		t.Errorf("kept %d times", kept)
+	}
+	if got := warn(2*time.Second, cdcerr.MySQLTxn, "locked"); kept != 2 || !strings.Contains(got, "locked") {
+		t.Errorf("another code: %d, %s", kept, got)
+	}
+	if got := warn(time.Minute, cdcerr.MySQLTxn, "still"); kept != 3 || !strings.Contains(got, "still") {
+		t.Errorf("later: %d, %s", kept, got)
+	}
 }

@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -64,7 +65,7 @@ func NewFault(err error, addr string, at time.Time) *Fault {
 		f.Code = c.ID
 	}
 	if len(f.Message) > messageMax {
-		f.Message = f.Message[:messageMax] + "..."
+		f.Message = strings.ToValidUTF8(f.Message[:messageMax], "") + "..."
 	}
 	return f
 }

@@ -144,33 +144,6 @@ func TestDownstreamAway(t *testing.T) {
 	}
 }
 
-// A downstream that goes away for less than the sink waits for it is shown while
-// it is away, and not afterwards; the run is the same.
-func TestDownstreamRiddenOut(t *testing.T) {
-	s := newSite(t)
-	n := s.node()
-	ctx := t.Context()
-	_, err := n.Create(ctx, s.creation())
-	must(t, err)
-	must(t, s.bank.Prepare(ctx))
-	s.caught(n)
-	must(t, s.down.Kill())
-	must(t, s.bank.Run(ctx, 100*time.Millisecond))
-	s.until("it is shown", func() bool { return s.get(n).State == "warning" })
-	if w := s.get(n).Warning; w == nil || w.Code != cdcerr.MySQLConnection.ID || w.Message == "" {
-		t.Errorf("%+v", w)
-	}
-	if all, err := n.List(ctx); err != nil || len(all) != 1 || all[0].State != "warning" || all[0].Warning == nil {
-		t.Errorf("%+v, %v", all, err)
-	}
-	must(t, s.down.Restart())
-	s.caught(n)
-	s.until("it is over", func() bool { return s.get(n).State == "normal" })
-	if f := s.get(n); f.Warning != nil || f.Error != nil {
-		t.Errorf("%+v, %+v", f.Warning, f.Error)
-	}
-}
-
 // What cannot be is refused, and nothing is left of it.
 func TestCreationIsRefused(t *testing.T) {
 	s := newSite(t)

@@ -22,8 +22,11 @@ func TestTroubleShowsAtOnce(t *testing.T) {
 	must(t, s.down.Kill())
 	must(t, s.bank.Run(ctx, 100*time.Millisecond))
 	s.until("it warns", func() bool { return s.get(n).State == "warning" })
-	if f := s.get(n); f.Error != nil || f.Warning == nil || f.Warning.Code == "" || f.Warning.Message == "" || f.Warning.Addr == "" {
+	if f := s.get(n); f.Error != nil || f.Warning == nil || f.Warning.Code != cdcerr.MySQLConnection.ID || f.Warning.Message == "" || f.Warning.Addr == "" {
 		t.Errorf("%+v, %+v", f.Error, f.Warning)
+	}
+	if all, err := n.List(ctx); err != nil || len(all) != 1 || all[0].State != "warning" || all[0].Warning == nil {
+		t.Errorf("%+v, %v", all, err)
 	}
 	must(t, s.down.Restart())
 	s.caught(n)

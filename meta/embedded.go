@@ -86,16 +86,16 @@ const bornFile = "sluice-ready"
 // is killed in between leaves a log of nobody, and the next one waits for a leader
 // for good. Nobody was told anything by a member that was never ready, so that
 // nothing is lost. This is for a cluster of one: among several the others tell a
-// member who it is, and may have counted its vote. A directory with a snapshot in it
-// was ready somewhere: it was restored from a backup.
+// member who it is, and may have counted its vote. A directory without our mark whose
+// database knows members was ready somewhere: it was copied, or restored from a backup.
+// The mark is for the first moments after, when the database on disk is behind the log.
 func (e *Embedded) clearUnborn(log *slog.Logger) error {
 	left := filepath.Join(e.DataDir, "member")
 	if exists(filepath.Join(e.DataDir, bornFile)) || !exists(left) || len(e.members()) > 1 {
 		return nil
 	}
-	snapshots, err := filepath.Glob(filepath.Join(left, "snap", "*.snap"))
-	if err != nil || len(snapshots) > 0 {
-		return cdcerr.InvalidArgument.Wrap(err, "Embedded.DataDir")
+	if known, err := knowsMembers(filepath.Join(left, "snap", "db")); err != nil || known {
+		return err
 	}
 	aside := left + ".unready"
 	for n := 1; exists(aside); n++ {

@@ -111,6 +111,32 @@ func sound(path string) (err error) {
 	})
 }
 
+// membersBucket is where etcd's database keeps who is a member.
+const membersBucket = "members"
+
+// knowsMembers tells whether a database, which may not be there yet, has come to know
+// any member of its cluster. One that is damaged is an error: nobody knows what it held.
+func knowsMembers(path string) (known bool, err error) {
+	if fileSize(path) == 0 {
+		return false, nil
+	}
+	if err := sound(path); err != nil {
+		return false, err
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: openWait})
+	if err != nil {
+		return false, cdcerr.MetaDirDamaged.Wrap(err, "the embedded etcd's database %s", path)
+	}
+	err = db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket([]byte(membersBucket)); b != nil {
+			first, _ := b.Cursor().First()
+			known = first != nil
+		}
+		return nil
+	})
+	return known, errors.Join(err, db.Close())
+}
+
 func fileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

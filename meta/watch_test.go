@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/meta"
@@ -281,6 +283,22 @@ func TestConfig(t *testing.T) {
 	refused(t, err, cdcerr.MetaUnreachable, fmt.Sprint(cfg.Endpoints[0]))
 }
 
+// withoutMembers makes the database one of a member that has not written yet who it is.
+func withoutMembers(dir string) error {
+	db, err := bolt.Open(filepath.Join(dir, "member", "snap", "db"), 0o600, nil)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		if err := tx.DeleteBucket([]byte("members")); err != nil {
+			return err
+		}
+		_, err := tx.CreateBucket([]byte("members"))
+		return err
+	})
+	return errors.Join(err, db.Close())
+}
+
 // A process that is killed in its first start leaves an etcd that was never ready. It
 // is put aside; one that was ready once, or was restored, never is.
 func TestFirstStartThatWasCutOff(t *testing.T) {
@@ -289,12 +307,14 @@ func TestFirstStartThatWasCutOff(t *testing.T) {
 		prepare func(dir string) error
 		lost    bool
 	}{
-		"never ready": {func(dir string) error { return os.Remove(filepath.Join(dir, "sluice-ready")) }, true},
-		"ready":       {func(string) error { return nil }, false},
-		"restored": {func(dir string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, "sluice-ready")),
-				os.WriteFile(filepath.Join(dir, "member", "snap", "0000000000000001-0000000000000001.snap"), nil, 0o600))
-		}, false},
+		"never ready": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "sluice-ready")), withoutMembers(dir))
+		}, true},
+		"no database yet": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "sluice-ready")), os.Remove(filepath.Join(dir, "member", "snap", "db")))
+		}, true},
+		"ready":    {func(string) error { return nil }, false},
+		"restored": {func(dir string) error { return os.Remove(filepath.Join(dir, "sluice-ready")) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,8 +35,8 @@ type Result struct {
 	Err      error // it could not be judged
 }
 
-// OK tells whether everything is equal.
-func (r *Result) OK() bool { return r.Err == nil && len(r.Wrong) == 0 }
+// OK tells whether everything is equal, and no server has ended by itself.
+func (r *Result) OK() bool { return r.Err == nil && len(r.Wrong) == 0 && len(r.Fell) == 0 }
 
 // Run is one run. What is left of it on disk is removed if everything is equal.
 func Run(ctx context.Context, cfg Config, p Plan, told func(Outcome)) *Result {

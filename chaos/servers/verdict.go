@@ -203,6 +203,9 @@ func (l *log) ddl() {
 		}
 		return tally[kind]
 	}
+	if len(l.want) == 0 {
+		l.wrong("there is no DDL: nothing was shown of it")
+	}
 	for _, db := range slices.Sorted(maps.Keys(l.want)) {
 		want, got := l.want[db], l.got[db]
 		more := map[binlog.Form]int{}

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,23 @@ func TestTheVerdictOnDDL(t *testing.T) {
 		if got := strings.Join(l.Wrong, "; "); want == "" && got != "" || !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A run that has shown nothing is none, nor is one in which a server ended by itself.
+func TestWhatIsNoRun(t *testing.T) {
+	l := newLog(&Verdict{})
+	l.ddl()
+	if got := strings.Join(l.Wrong, "; "); !strings.HasPrefix(got, "there is no DDL") {
+		t.Errorf("%q", got)
+	}
+	for _, r := range []*Result{{Verdict: l.Verdict}, {Verdict: &Verdict{}, Fell: []string{"node 1: exit status 1"}}, {Verdict: &Verdict{}, Err: errors.New("x")}} {
+		if r.OK() {
+			t.Errorf("%+v is taken for right", r)
+		}
+	}
+	if r := (&Result{Verdict: &Verdict{}}); !r.OK() {
+		t.Errorf("%+v is taken for wrong", r)
 	}
 }
 
