@@ -287,8 +287,9 @@ func (t *terminal) confirm(c *cobra.Command, warning string) error {
 	return cdcerr.Aborted.New("nothing was changed")
 }
 
-// line is the next one that the operator types. Ctrl-C ends the waiting for it: what
-// reads on then ends with the process.
+// line is the next one that the operator types. Ctrl-C ends the waiting for it. Nobody
+// can end a read from a terminal, so that the group is not waited for then: what reads
+// on ends with the process.
 func (t *terminal) line(ctx context.Context) (string, error) {
 	type typed struct {
 		line string

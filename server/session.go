@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -30,10 +29,10 @@ func (n *node) sessions(ctx context.Context, leave <-chan struct{}, g Given) err
 	}
 	defer store.Close()
 	g.Store = store
-	// The data directory is locked: whoever had the session that is noted there is
-	// dead, and writes no more. Without this nobody leads until it has run out.
-	if token, err := os.ReadFile(n.sessionFile()); err == nil {
-		if err := store.EndEarlier(opening, string(token)); err != nil {
+	// The data directory is locked, and no copy: whoever had the session that is noted
+	// there is dead, and writes no more. Without this nobody leads until it has run out.
+	if token, ok := earlierSession(n.sessionFile(), n.cfg.DataDir); ok {
+		if err := store.EndEarlier(opening, token); err != nil {
 			n.log.Info("the session of an earlier life runs out by itself", "error", err)
 		}
 	}
@@ -76,7 +75,7 @@ func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) erro
 		return leftFirst(opening, err)
 	}
 	g.Session = session
-	if err := os.WriteFile(n.sessionFile(), []byte(session.Token()+"\n"), 0o600); err != nil {
+	if err := noteSession(n.sessionFile(), n.cfg.DataDir, session.Token()); err != nil {
 		g.Log.Info("the session is not noted: after a crash it has to run out", "error", err)
 	}
 	if g.Transport, err = n.newTransport(g); err != nil {

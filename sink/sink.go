@@ -13,8 +13,8 @@ import (
 
 // Grant is the leave to write (P1). A write that has not begun to commit by
 // Deadline must not commit; the zero Deadline has no end. Epoch is the
-// changefeed's, Fence the writer's: a downstream that can compare them refuses
-// an older one.
+// changefeed's, Fence the writer's: they are for downstreams that can compare them
+// and refuse an older one, which none of the sinks that there are does.
 type Grant struct {
 	Deadline time.Time
 	Epoch    uint64

@@ -217,7 +217,6 @@ func TestUnreachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begin := time.Now()
 		_, err = Open(context.Background(), c, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		want := cdcerr.MySQLConnection
 		if name == "wrong password" {
@@ -229,9 +228,6 @@ func TestUnreachable(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s shows the password: %v", name, err)
-		}
-		if took := time.Since(begin); took > 10*time.Second {
-			t.Errorf("%s took %v", name, took)
 		}
 	}
 }

@@ -75,7 +75,8 @@ func TestPlainForms(t *testing.T) {
 func TestWithoutSafeModeEndsRight(t *testing.T) {
 	fewer(t, 40)
 	w := newWorld(t)
-	p := w.through("worker-count=4", "max-txn-row=5", "safe-mode=false", "max-multi-update-row=3")
+	params := []string{"worker-count=4", "max-txn-row=5", "safe-mode=false", "max-multi-update-row=3"}
+	p := w.through(params...)
 	tables := []*event.Table{
 		w.create("create table t (id int, u int, v int not null, n int, primary key (id) nonclustered, unique (u), unique (v))"),
 		w.create("create table t2 (id int not null, u int, v int not null, n int, unique (id), unique (u), unique (v))"),
@@ -103,9 +104,15 @@ func TestWithoutSafeModeEndsRight(t *testing.T) {
 				rt.Fatal(err)
 			}
 			from = rapid.IntRange(0, to).Draw(rt, "checkpoint")
+			replayed := w.sink.cfg.Replayed
 			if to > 0 {
-				w.sink.cfg.Replayed = max(w.sink.cfg.Replayed, txns[to-1].CommitTS)
+				replayed = max(replayed, txns[to-1].CommitTS)
 			}
+			if err := w.sink.Close(); err != nil {
+				rt.Fatal(err)
+			}
+			w.sink = openURI(t, p.uri(params...))
+			w.sink.cfg.Replayed = replayed
 		}
 		for i, table := range tables {
 			var want []string
