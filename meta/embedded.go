@@ -45,15 +45,19 @@ func startEmbedded(ctx context.Context, c *Config, log *slog.Logger) (m *member,
 	// What is fatal to etcd panics in it; a log that is damaged is one such.
 	defer func() {
 		r := recover()
-		if e, ok := r.(explained); ok {
-			m, err = nil, e.err
-		} else if r != nil {
-			err = fmt.Errorf("%v", r)
-			if why := m.last.why(); why != nil {
-				err = fmt.Errorf("%v: %w", r, why)
-			}
-			m, err = nil, failed(cfg.Dir, err, cdcerr.MetaDirDamaged)
+		if r == nil {
+			return
 		}
+		why := m.last.why()
+		if m = nil; cdcerr.Of(why) != nil { // givingUp has said it all
+			err = why
+			return
+		}
+		err = fmt.Errorf("%v", r)
+		if why != nil {
+			err = fmt.Errorf("%v: %w", r, why)
+		}
+		err = failed(cfg.Dir, err, cdcerr.MetaDirDamaged)
 	}()
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {

@@ -29,20 +29,17 @@ type givingUp struct {
 }
 
 // OnWrite implements zapcore.CheckWriteHook.
-func (g givingUp) OnWrite(ce *zapcore.CheckedEntry, _ []zapcore.Field) {
-	if g.last == nil || g.last.why() == nil {
-		panic(ce.Message)
+func (g givingUp) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if g.last != nil {
+		if why := g.last.why(); why != nil {
+			err := failed(g.last.dir, fmt.Errorf("%s: %w", ce.Message, why), cdcerr.MetaDirDamaged)
+			g.last.say(err)
+			ce.Message = cdcerr.Explain(err)
+			g.to.Error("the embedded etcd gives up, and this process with it", "error", ce.Message)
+		}
 	}
-	err := explained{failed(g.last.dir, fmt.Errorf("%s: %w", ce.Message, g.last.why()), cdcerr.MetaDirDamaged)}
-	g.to.Error("the embedded etcd gives up, and this process with it", "error", err)
-	panic(err)
+	zapcore.WriteThenPanic.OnWrite(ce, fields)
 }
-
-// explained is an error that a panic prints with what is to be done.
-type explained struct{ err error }
-
-// Error implements error.
-func (e explained) Error() string { return cdcerr.Explain(e.err) }
 
 // etcdCore is a zap core that writes to slog.
 type etcdCore struct {
@@ -62,11 +59,15 @@ type lastWords struct {
 func (l *lastWords) note(fields []zapcore.Field) {
 	for _, f := range fields {
 		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
-			l.mu.Lock()
-			l.err = err
-			l.mu.Unlock()
+			l.say(err)
 		}
 	}
+}
+
+func (l *lastWords) say(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
 }
 
 // why is the error with which it gave up, nil where it has not.

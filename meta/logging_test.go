@@ -19,9 +19,12 @@ func TestLastWords(t *testing.T) {
 	var log bytes.Buffer
 	last := lastWords{dir: "/var/lib/sluice/etcd"}
 	defer func() {
-		e, ok := recover().(error)
-		if !ok || !strings.Contains(e.Error(), "/var/lib/sluice/etcd: failed to commit tx: write: no space left") || !strings.Contains(e.Error(), cdcerr.MetaDisk.Remedy) {
-			t.Errorf("it panics with %v", e)
+		said, _ := recover().(string)
+		if !strings.Contains(said, "/var/lib/sluice/etcd: failed to commit tx: write: no space left") || !strings.Contains(said, cdcerr.MetaDisk.Remedy) {
+			t.Errorf("it panics with %q", said)
+		}
+		if why := last.why(); !cdcerr.MetaDisk.Is(why) {
+			t.Errorf("its last words are %v", why)
 		}
 		if !strings.Contains(log.String(), "CDC:ErrMetaDiskFull") {
 			t.Errorf("the log says %s", log.String())
