@@ -263,10 +263,7 @@ func (t *terminal) update(c *cobra.Command) error {
 		return err
 	}
 	if in.SinkURI == nil && in.TargetTS == nil && config.empty() {
-		if str(c, "config") != "" {
-			return cdcerr.InvalidArgument.New("%s: nothing to change: %s says nothing, and keys that a file does not have stay as they are", c.CommandPath(), str(c, "config"))
-		}
-		return cdcerr.InvalidArgument.New("%s: nothing to change: give --sink-uri, --target-ts or --config", c.CommandPath())
+		return nothingToChange(c)
 	}
 	ask, err := t.client(c)
 	if err != nil {
@@ -308,6 +305,13 @@ func (t *terminal) update(c *cobra.Command) error {
 		return err
 	}
 	return t.shown("Update changefeed config successfully!", f)
+}
+
+func nothingToChange(c *cobra.Command) error {
+	if file := str(c, "config"); file != "" {
+		return cdcerr.InvalidArgument.New("%s: nothing to change: %s says nothing, and keys that a file does not have stay as they are", c.CommandPath(), file)
+	}
+	return cdcerr.InvalidArgument.New("%s: nothing to change: give --sink-uri, --target-ts or --config", c.CommandPath())
 }
 
 // showChanges lists what an update changes: to whoever is asked before it is done,
