@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -22,18 +23,60 @@ const streamMethod = Path + "Stream"
 // streamDesc is the one method there is.
 var streamDesc = grpc.StreamDesc{StreamName: "Stream", ServerStreams: true, ClientStreams: true}
 
-// dial is a connection that is made by its first stream, and not again.
-func (t *Transport) dial(address string) (*grpc.ClientConn, error) {
+// sockets are what a connection was made of. They are closed before it: gRPC says
+// goodbye first, which to a peer that reads nothing takes five seconds, and for so long
+// nobody would hear that it is gone.
+type sockets struct {
+	dial func(ctx context.Context, address string) (net.Conn, error)
+
+	mu   sync.Mutex
+	all  []net.Conn // guarded by mu
+	over bool       // guarded by mu
+}
+
+func (s *sockets) open(ctx context.Context, address string) (net.Conn, error) {
+	c, err := s.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, errors.Join(net.ErrClosed, c.Close())
+	}
+	s.all = append(s.all, c)
+	return c, nil
+}
+
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	for _, c := range s.all {
+		_ = c.Close() // it may be closed already
+	}
+}
+
+// dial is a connection that is made by its first stream. It ends by end.
+func (t *Transport) dial(address string) (conn *grpc.ClientConn, end func(), err error) {
+	own := &sockets{dial: t.cfg.Dial}
 	var security credentials.TransportCredentials = fileCredentials{t.cfg.TLS}
 	if t.cfg.TLS == nil {
 		security = insecure.NewCredentials()
 	}
-	return grpc.NewClient("passthrough:///"+address,
-		grpc.WithContextDialer(t.cfg.Dial),
+	conn, err = grpc.NewClient("passthrough:///"+address,
+		grpc.WithContextDialer(own.open),
 		grpc.WithTransportCredentials(security),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(frames{}), grpc.MaxCallRecvMsgSize(messageMax), grpc.MaxCallSendMsgSize(messageMax)),
 		grpc.WithDisableServiceConfig(),
 	)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func() {
+		own.close()
+		_ = conn.Close() // the only error is that it is closed already
+	}, nil
 }
 
 var _ encoding.CodecV2 = frames{}

@@ -25,6 +25,7 @@ const messageMax = 16 << 20
 var (
 	errMoved  = errors.New("the peer has another address")
 	errSilent = errors.New("the peer did not answer in time")
+	errEnded  = errors.New("the peer ended the stream: it ends itself, or has not heard us for too long")
 )
 
 // peer is one member, and our stream to it.
@@ -155,11 +156,11 @@ func (p *peer) session(ctx context.Context) (met bool, err error) {
 	defer cancel(nil)
 	silence := time.AfterFunc(p.t.cfg.Silence, func() { cancel(errSilent) })
 	defer silence.Stop()
-	conn, err := p.t.dial(address)
+	conn, end, err := p.t.dial(address)
 	if err != nil {
 		return false, err
 	}
-	defer conn.Close()
+	defer end()
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		select {
@@ -181,6 +182,8 @@ func (p *peer) session(ctx context.Context) (met bool, err error) {
 	err = g.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
+	} else if status.Code(err) == codes.Canceled {
+		err = errEnded // we did not, and a request that is cut on its server has no words of its own
 	}
 	return met, err
 }
@@ -222,7 +225,7 @@ func (p *peer) read(stream grpc.ClientStream, alive func()) error {
 	for {
 		id, body, err := receive(stream)
 		if errors.Is(err, io.EOF) {
-			return errors.New("the peer ended the stream")
+			return errEnded
 		}
 		if err != nil {
 			return err
