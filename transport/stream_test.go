@@ -261,8 +261,8 @@ func TestBreakWithin(t *testing.T) {
 	a, _, line, _, got := pair(t)
 	last, seq := uint64(0), uint64(0)
 	for after := int64(1); after < 300; after += 7 {
+		broken := a.Counts().Broken + a.Counts().Failed // before: a stream that comes about writes too
 		line.BreakAfter(after)
-		broken := a.Counts().Broken + a.Counts().Failed
 		for a.Counts().Broken+a.Counts().Failed == broken {
 			seq++
 			must(t, a.Send("b", orders("b", seq)))
