@@ -153,6 +153,13 @@ func (l *Line) take(raw net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
+// Armed tells whether the break that BreakAfter announced is still to come.
+func (l *Line) Armed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left >= 0
+}
+
 // spend counts what is written, and tells how much of it still goes.
 func (l *Line) spend(n int) (goes int, breaks bool) {
 	l.mu.Lock()
