@@ -44,6 +44,9 @@ type keyIndex struct {
 	place   uint64
 }
 
+// recordPlace stands where an index has its number, for the key of a record.
+const recordPlace = math.MaxUint64 - 1
+
 func newKeyMap(t *event.Table, d Dialect) *keyMap {
 	m := &keyMap{table: t, dialect: d, serial: len(t.Key) == 0}
 	for n := range t.Indexes {
@@ -118,6 +121,12 @@ func (c *claimer) add(to *claims, row *event.Row) {
 		c.buf = c.buf[:0]
 		to.keys = append(to.keys, c.hash(m, math.MaxUint64))
 		return
+	}
+	if m.table.Handle.Kind == event.RowIDHandle && (row.Before == nil || row.After == nil) {
+		// makePlan puts what happens to one record together. Of one that is deleted and
+		// comes again under the same hidden number nothing else need be the same.
+		c.buf = append(c.buf[:0], row.Key...)
+		to.keys = append(to.keys, c.hash(m, recordPlace))
 	}
 	for i := range m.indexes {
 		k := &m.indexes[i]

@@ -68,13 +68,25 @@ func TestRowsMeetByTheirKeys(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	null := row(nil, cells("5", "NULL", "NULL", "q", "0"))
-	if meets(c, null, row(nil, cells("6", "NULL", "NULL", "q", "0"))) {
+	null := w.row(tab, 5, nil, cells("5", "NULL", "NULL", "q", "0"))
+	if meets(c, null, w.row(tab, 6, nil, cells("6", "NULL", "NULL", "q", "0"))) {
 		t.Error("NULL meets NULL")
 	}
 	other := tableOf(t, "s", "create table t2 (id int primary key, u int unique)")
 	if meets(c, first, w.row(other, 0, nil, cells("1", "10"))) {
 		t.Error("tables meet")
+	}
+}
+
+// A record that is deleted and one that comes under its hidden number meet, since
+// they may be put together; others of such a table do not.
+func TestRecordsMeetByTheirNumber(t *testing.T) {
+	w := newWorld(t)
+	c := newClaimer(Dialect{Kind: MariaDB, Major: 10, Minor: 11})
+	tab := tableOf(t, "s", "create table t (id int not null unique, n int)")
+	gone := w.row(tab, 3, cells("1", "0"), nil)
+	if !meets(c, gone, w.row(tab, 3, nil, cells("2", "0"))) || meets(c, gone, w.row(tab, 4, nil, cells("2", "0"))) {
+		t.Error("want the third record to meet itself alone")
 	}
 }
 

@@ -52,7 +52,6 @@ func TestAttemptThatComesLateIsRefused(t *testing.T) {
 			if err := s.writeNow(t.Context(), under(3), w.putting(tab, "first")); err != nil {
 				t.Fatal(err)
 			}
-			s.lanes[0].session.self = ghost{}
 			was := s.lanes[0].session.post.life
 			text := "stale"
 			if multi == "false" {
@@ -125,7 +124,6 @@ func TestOpenTransactionIsWaitedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := p.holdAt("COMMIT")
-			old.lanes[0].session.self = ghost{}
 			p.dieAfterHold()
 			if err := old.writeNow(t.Context(), under(3), w.putting(tab, "stale")); err == nil {
 				t.Fatal("no error")
@@ -165,7 +163,6 @@ func TestRaise(t *testing.T) {
 		}
 	}
 	h := p.holdAt("COMMIT")
-	old.lanes[0].session.self = ghost{}
 	p.dieAfterHold()
 	if err := old.writeNow(t.Context(), under(5), w.putting(tab, "begun")); err == nil {
 		t.Fatal("no error")

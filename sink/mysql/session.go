@@ -114,9 +114,7 @@ type session struct {
 
 	used time.Time // when the server last answered
 
-	post   post    // its place at the fence
-	self   ghost   // what the connection would leave
-	ghosts []ghost // what lost ones have left: at most one a loss, and none is taken on before they are gone
+	post post // its place at the fence
 
 	dialect   Dialect
 	maxPacket int  // the server's max_allowed_packet
@@ -249,12 +247,6 @@ func (s *session) setUp(ctx context.Context, conn *sql.Conn) error {
 			return fmt.Errorf("%s: %w", set.sql, err)
 		}
 	}
-	if s.self, err = ghostOf(ctx, conn); err != nil {
-		return fmt.Errorf("asking for the connection's id: %w", err)
-	}
-	if err := s.layToRest(ctx, conn); err != nil {
-		return err
-	}
 	return s.tryMulti(ctx, conn)
 }
 
@@ -317,9 +309,6 @@ func (s *session) abandon(conn *sql.Conn, cause error) {
 		if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
 			return
 		}
-	}
-	if s.conn != nil && s.self.id != 0 {
-		s.ghosts = append(s.ghosts, s.self)
 	}
 	s.lose()
 }

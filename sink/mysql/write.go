@@ -294,13 +294,9 @@ func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn
 	if err := w.plan(makePlan(changes, &s.texts, on.dialect, plain)); err != nil {
 		return err
 	}
-	if leave().Deadline.IsZero() {
-		// There is nothing to look at before the end: it may go along.
-		if err := run("COMMIT"); err != nil {
-			return err
-		}
-		return p.send(ctx)
-	}
+	// COMMIT goes alone, when all rows are locked: the transaction of a connection that
+	// is lost before is taken back, and whoever writes its rows again after a COMMIT of
+	// which the answer was lost waits for it. Sent along, it could come last.
 	if err := p.send(ctx); err != nil {
 		return err
 	}
