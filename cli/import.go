@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -114,8 +116,11 @@ func (t *terminal) importFeeds(c *cobra.Command) error {
 		return out.failure()
 	}
 	if str(c, "no-confirm") != "true" {
-		t.showImport(out)
+		t.describe(t.Err, out) // to whoever is asked, whatever the form of the answer
 		if err := t.confirm(c, fmt.Sprintf("%d will be created here, stopped.", wanted)); err != nil {
+			return err
+		}
+		if err := t.lookAgain(c, &out, feeds); err != nil {
 			return err
 		}
 	}
@@ -130,6 +135,23 @@ func (t *terminal) importFeeds(c *cobra.Command) error {
 	}
 	t.showImport(out)
 	return out.failure()
+}
+
+// lookAgain refuses what was changed in TiCDC while somebody thought about it.
+func (t *terminal) lookAgain(c *cobra.Command, out *foreignCluster, was []meta.TiCDCFeed) error {
+	_, now, err := t.foreign(c)
+	if err != nil {
+		return err
+	}
+	for i, f := range out.Feeds {
+		same := slices.ContainsFunc(now, func(n meta.TiCDCFeed) bool {
+			return n.ID == was[i].ID && bytes.Equal(n.Info, was[i].Info) && bytes.Equal(n.Status, was[i].Status)
+		})
+		if f.Outcome == importAsked && !same {
+			f.refuse(cdcerr.UpdateRefused.New("it was changed in TiCDC after it was shown here: import it again"))
+		}
+	}
+	return nil
 }
 
 // foreign reads TiCDC's keys and picks the changefeeds that are asked for.
@@ -310,41 +332,44 @@ func count(n int, what string) string {
 // showImport prints all of it.
 func (t *terminal) showImport(x foreignCluster) {
 	if t.output == "json" {
-		if !slices.ContainsFunc(x.Feeds, func(f *foreignFeed) bool { return f.Outcome == importAsked }) {
-			t.print(t.Out, x)
-		}
+		t.print(t.Out, x)
 		return
 	}
-	fmt.Fprintf(t.Out, "TiCDC's cluster %s: %s, %s alive\n", x.ClusterID, count(len(x.Feeds), "changefeed"), count(len(x.Captures), "server"))
-	done := false
-	for _, f := range x.Feeds {
-		fmt.Fprintf(t.Out, "%s/%s: %s\n", f.Namespace, f.ID, f.verdict())
-		done = done || f.Outcome == importDone
-		if f.State != "" {
-			fmt.Fprintf(t.Out, "  %s in TiCDC, checkpoint-ts %d (%s UTC)\n", f.State, f.Checkpoint, when(f.Checkpoint))
-		}
-		if f.Trouble != "" {
-			fmt.Fprintf(t.Out, "  its error there: %s\n", f.Trouble)
-		}
-		if f.SinkURI != "" {
-			fmt.Fprintf(t.Out, "  to %s\n", f.SinkURI)
-		}
-		if f.request.SinkURI != "" {
-			fmt.Fprintf(t.Out, "  %s\n", count(f.Tables, "table"))
-		}
-		for _, n := range f.Notes {
-			fmt.Fprintf(t.Out, "  note: %s\n", n)
-		}
-		if f.err != nil {
-			fmt.Fprintf(t.Out, "  %s\n", strings.ReplaceAll(cdcerr.Explain(f.err), "\n", "\n  "))
-		}
-	}
+	done := t.describe(t.Out, x)
 	switch {
 	case done:
 		t.say("%s", resumeRemark)
 	case x.DryRun:
 		t.say("%s", dryRunHead)
 	}
+}
+
+// describe prints all of it in words, and tells whether something was created.
+func (t *terminal) describe(to io.Writer, x foreignCluster) (done bool) {
+	fmt.Fprintf(to, "TiCDC's cluster %s: %s, %s alive\n", x.ClusterID, count(len(x.Feeds), "changefeed"), count(len(x.Captures), "server"))
+	for _, f := range x.Feeds {
+		fmt.Fprintf(to, "%s/%s: %s\n", f.Namespace, f.ID, f.verdict())
+		done = done || f.Outcome == importDone
+		if f.State != "" {
+			fmt.Fprintf(to, "  %s in TiCDC, checkpoint-ts %d (%s UTC)\n", f.State, f.Checkpoint, when(f.Checkpoint))
+		}
+		if f.Trouble != "" {
+			fmt.Fprintf(to, "  its error there: %s\n", f.Trouble)
+		}
+		if f.SinkURI != "" {
+			fmt.Fprintf(to, "  to %s\n", f.SinkURI)
+		}
+		if f.request.SinkURI != "" {
+			fmt.Fprintf(to, "  %s\n", count(f.Tables, "table"))
+		}
+		for _, n := range f.Notes {
+			fmt.Fprintf(to, "  note: %s\n", n)
+		}
+		if f.err != nil {
+			fmt.Fprintf(to, "  %s\n", strings.ReplaceAll(cdcerr.Explain(f.err), "\n", "\n  "))
+		}
+	}
+	return done
 }
 
 // verdict is the outcome in words.

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -130,6 +131,9 @@ func TestImport(t *testing.T) {
 	if status, _, errs := s.sluice("cli changefeed import --from-ticdc --pd", e.endpoint); status != cli.StatusAborted {
 		t.Errorf("nobody confirmed: %d %s", status, errs)
 	}
+	if got := s.changedMeanwhile(e, uri, left); got != "bank not-imported CDC:ErrChangefeedUpdateRefused" {
+		t.Errorf("changed meanwhile: %s", got)
+	}
 	status, out, _ = s.sluice("cli changefeed import --from-ticdc --no-confirm -o json --pd", e.endpoint)
 	want := "bank imported\nover over\nqueue not-imported CDC:ErrNotInThisRelease\nruns not-imported CDC:ErrChangefeedUpdateRefused\n" +
 		"away not-imported CDC:ErrNotInThisRelease\nnamed imported"
@@ -146,6 +150,28 @@ func TestImport(t *testing.T) {
 	}
 	s.goesOn(left)
 }
+
+// changedMeanwhile says yes to an import of what goes on in TiCDC just then.
+func (s *site) changedMeanwhile(e *pdEtcd, uri string, left tso.TS) string {
+	const more = `,"config":{"memory-quota":1,"later-key":true,"filter":{"rules":["bank.*"]}}`
+	var stdout, stderr bytes.Buffer
+	yes := readerFunc(func(b []byte) (int, error) {
+		e.feed("default/bank", "normal", uri, left+1, more)
+		return copy(b, "y\n"), nil
+	})
+	cli.Main(s.Context(), []string{"cli", "changefeed", "import", "--from-ticdc", "-o", "json", "-c", "bank", "--pd", e.endpoint, "--server", s.address},
+		cli.Env{In: yes, Out: &stdout, Err: &stderr, Getenv: func(string) string { return "" }, Home: s.dir, Now: time.Now, After: time.After})
+	e.feed("default/bank", "stopped", uri, left, more)
+	if !strings.Contains(stderr.String(), "default/bank: ") {
+		s.Errorf("asked without a word of what: %s", stderr.String())
+	}
+	return outcomes(s.T, stdout.String())
+}
+
+type readerFunc func([]byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // goesOn resumes what was imported, after GC has gone as far as it may.
 func (s *site) goesOn(left tso.TS) {
