@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -63,7 +62,8 @@ func New(up Upstream, rows *sorter.Sorter) *Ingest {
 	}
 }
 
-var errStopped = errors.New("the capture's subscriptions have been stopped")
+// errStopped is for readers that outlive the context of Run by a moment.
+var errStopped = fmt.Errorf("the capture's subscriptions have been stopped: %w", context.Canceled)
 
 // Run pulls until ctx ends. It is called once; readers wait for it.
 func (n *Ingest) Run(ctx context.Context) error {
