@@ -111,6 +111,7 @@ func TestWithoutSafeModeEndsRight(t *testing.T) {
 			if err := w.sink.Close(); err != nil {
 				rt.Fatal(err)
 			}
+			p.spare() // opening is not tried again
 			w.sink = openURI(t, p.uri(params...))
 			w.sink.cfg.Replayed = replayed
 		}

@@ -255,6 +255,13 @@ func (p *proxy) cutAt(cuts ...cut) {
 	p.cuts = append(p.cuts, cuts...)
 }
 
+// spare forgets the cuts that nothing has met.
+func (p *proxy) spare() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts = nil
+}
+
 // nowhere is where a proxy leads to whose servers are all gone.
 const nowhere = "nowhere"
 
