@@ -62,7 +62,7 @@ func (p *Pipeline) work(ctx context.Context, it item, t *unflushed) error {
 				len(it.txns), it.txns[0].CommitTS, it.txns[len(it.txns)-1].CommitTS, err)
 		}
 		t.rows = true
-		p.note(func(s *Progress) { s.Rows += uint64(it.rows); s.Txns += whole(it.txns) })
+		p.note(func(s *Progress) { s.took(&it) })
 	}
 	t.forget = max(t.forget, it.forget)
 	if it.ddl != nil || it.sync != nil {
@@ -81,6 +81,13 @@ func (p *Pipeline) work(ctx context.Context, it item, t *unflushed) error {
 		}
 	}
 	return it.err
+}
+
+// took counts rows that the sink has taken.
+func (p *Progress) took(it *item) {
+	p.Rows += uint64(it.rows)
+	p.Txns += whole(it.txns)
+	p.Written = it.txns[len(it.txns)-1].CommitTS
 }
 
 // carryOut does what has its place between rows: all before it are downstream.
