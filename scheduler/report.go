@@ -174,3 +174,15 @@ func (c *Capture) Len() int { return len(c.held) }
 
 // Term is the leave under which it writes: the sink's fence.
 func (c *Capture) Term() Term { return c.term }
+
+// Statuses are all that the capture has of spans, by the number of their last change.
+func (c *Capture) Statuses() []Status {
+	out := make([]Status, 0, len(c.held))
+	for h := c.first; h != nil; h = h.next {
+		out = append(out, h.status)
+	}
+	return out
+}
+
+// Barrier is what the owner of the moment, or the last one, has told of it.
+func (c *Capture) Barrier() Barrier { return c.barrier }
