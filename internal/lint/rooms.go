@@ -48,7 +48,7 @@ var rooms = []Room{
 	{"sink/mysql", Shell, "TiDB, MySQL and MariaDB as a downstream: rows to SQL, DDL to their dialect", wordsAnd("sink", "strict")},
 	{"sink/blackhole", Shell, "the downstream that only counts", wordsAnd("sink")},
 	{"sink/downstream", Shell, "the switch from a sink URI's scheme to the package that speaks to that downstream", wordsAnd("sink", "sink/blackhole", "sink/mysql")},
-	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "scheduler", "schema", "sink")},
+	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
 	{"changefeed", Pure, "what a changefeed is: its name, its configuration and its life", wordsAnd("filter", "strict")},
 	{"scheduler", Pure, "two-phase placement: which capture writes which span of a changefeed, and when a DDL may run", wordsAnd()},
 	{"agent", Shell, "one capture's work on changefeeds: what they share, and the loop that runs one from its checkpoint on",
