@@ -65,7 +65,7 @@ func (l *Life) Resume(now time.Time, r Resumption) error {
 	}
 	l.info.Error, l.info.Warning, l.info.Trouble = nil, nil, nil
 	l.kept.info, l.movedAt = false, now
-	l.run++ // what the last run still has to say does not count in the new epoch
+	l.next() // what the last run still has to say does not count in the new epoch
 	l.enter(Normal, "resumed")
 	return nil
 }

@@ -34,7 +34,9 @@
 // Life stands, and what was to be kept is kept later: nothing that follows is done,
 // and nothing is answered as done, before that. Begin a run with the checkpoint of
 // Start and give its number back in each report; a number is used once, and an
-// owner's numbers are above those of earlier owners (Options.Runs).
+// owner's numbers are above those of earlier owners (Options.Runs). The run that an
+// owner has begun goes on under the next one, by the number that is kept: captures
+// write on meanwhile.
 //
 //	P3  checkpoint-ts and resolved-ts never go back within an epoch; only an
 //	    operator's overwrite begins one

@@ -43,6 +43,9 @@ type Status struct {
 	ResolvedTS   tso.TS `json:"resolved-ts"`
 	// Epoch grows when an operator sets the checkpoint, and at no other time.
 	Epoch uint64 `json:"epoch"`
+	// Run is the present or the last run, 0 before the first. Runs have rising numbers,
+	// whoever led; it goes on over owners, and ends with the state that runs.
+	Run   uint64 `json:"run,omitempty"`
 	State State  `json:"state"`
 }
 

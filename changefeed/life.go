@@ -25,8 +25,9 @@ type Life struct {
 	opts   Options
 	luck   *rand.Rand
 
-	run     uint64 // the number of the present or the last run
-	running bool   // a run was begun and has not ended
+	run       uint64 // the number of the present or the last run
+	running   bool   // a run was begun and has not ended
+	continues bool   // run is of an owner before this one, and goes on by the first Start
 	// movedAt is when the checkpoint was last seen to move, by this owner.
 	movedAt time.Time
 	kept    struct{ info, status bool } // nothing has changed since the last Ready
@@ -40,7 +41,7 @@ type Options struct {
 	// Seed spreads the retries of many changefeeds over time.
 	Seed uint64
 	// Runs is above the number of every run that earlier owners began: the owner's
-	// revision, shifted, will do. Reports of other owners' runs do not count.
+	// revision, shifted, will do. Runs that this owner begins have higher ones.
 	Runs uint64
 }
 
@@ -78,11 +79,14 @@ type Ready struct {
 	Trace  []Transition
 }
 
-// Start begins a run.
+// Start begins a run, or takes it up.
 type Start struct {
 	Run          uint64
 	Epoch        uint64
 	CheckpointTS tso.TS
+	// Continues says that it is a run of an owner before this one, with which captures
+	// go on.
+	Continues bool
 }
 
 // Transition says that the state changed, or why it did not.
@@ -92,7 +96,7 @@ type Transition struct {
 }
 
 // New takes up the life of a changefeed where it was kept. A state that was
-// running runs again at the first Tick.
+// running goes on with its run at the first Tick, or runs again where none is kept.
 func New(info Info, status Status, opts Options, now time.Time) (*Life, error) {
 	if status.State == "" {
 		status.State = Normal
@@ -103,7 +107,10 @@ func New(info Info, status Status, opts Options, now time.Time) (*Life, error) {
 	if opts.GCTTL <= 0 {
 		opts.GCTTL = gcTTLDefault
 	}
-	l := &Life{info: info, status: status, opts: opts, luck: rand.New(rand.NewPCG(opts.Seed, 0)), run: opts.Runs, movedAt: now}
+	l := &Life{info: info, status: status, opts: opts, luck: rand.New(rand.NewPCG(opts.Seed, 0)), movedAt: now}
+	if l.run = max(opts.Runs, status.Run); status.Run != 0 && status.State.Running() {
+		l.run, l.continues = status.Run, true
+	}
 	l.kept.info, l.kept.status = true, true
 	return l, l.check()
 }
@@ -290,6 +297,7 @@ func (l *Life) stop() {
 	if l.running {
 		l.running, l.out.Stop = false, true
 	}
+	l.continues = false
 	l.out.Start = nil
 }
 
@@ -316,15 +324,32 @@ func (l *Life) Tick(v View) Ready {
 		if l.reached() {
 			l.finish()
 		} else {
-			l.run++
-			l.running = true
-			l.out.Start = &Start{Run: l.run, Epoch: l.status.Epoch, CheckpointTS: l.status.CheckpointTS}
+			l.begin()
 		}
 	}
 	if err := l.check(); err != nil && l.status.State != Failed {
 		l.fail(NewFault(err, "", v.Now))
 	}
 	return l.take()
+}
+
+// begin begins a run, or takes up the one that an owner before has begun. Its number
+// is kept before anybody acts by it: captures know a run by what is kept.
+func (l *Life) begin() {
+	continues := l.continues
+	if !continues {
+		l.next()
+	}
+	l.running, l.continues = true, false
+	if l.status.Run != l.run {
+		l.status.Run, l.kept.status = l.run, false
+	}
+	l.out.Start = &Start{Run: l.run, Epoch: l.status.Epoch, CheckpointTS: l.status.CheckpointTS, Continues: continues}
+}
+
+// next is the number of the run that follows.
+func (l *Life) next() {
+	l.run, l.continues = max(l.run, l.opts.Runs)+1, false
 }
 
 // take hands out what has changed.

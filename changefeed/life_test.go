@@ -16,7 +16,8 @@ type walk struct {
 	*rapid.T
 	life *Life
 	now  time.Time
-	kept Status // what was last made durable
+	info Info   // what was last made durable
+	kept Status // and of this
 	runs uint64 // the highest run that was begun
 }
 
@@ -73,6 +74,16 @@ func (w *walk) report() {
 	}
 }
 
+// owner is the next one, which knows what was kept. Revisions, and with them
+// Options.Runs, may be of an etcd that came back from a backup.
+func (w *walk) owner() {
+	var err error
+	w.life, err = New(w.info, w.kept, Options{Runs: rapid.Uint64Range(0, 2*w.runs+1).Draw(w.T, "runs"), GCTTL: 2 * time.Hour}, w.now)
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 func (w *walk) tick() {
 	before := w.life.status.State
 	wasRunning, retry := w.life.running, w.life.info.Trouble
@@ -90,11 +101,17 @@ func (w *walk) tick() {
 		}
 		w.kept = *r.Status
 	}
+	if r.Info != nil {
+		w.info = *r.Info
+	}
 	if w.kept != after && !r.Remove {
 		w.Fatalf("%+v is not kept, which is %+v", after, w.kept)
 	}
 	if r.Start != nil {
-		if r.Start.Run <= w.runs || r.Start.CheckpointTS != after.CheckpointTS || r.Start.Epoch != after.Epoch || !after.State.Running() {
+		if w.kept.Run != r.Start.Run {
+			w.Fatalf("start %+v, kept is %+v", *r.Start, w.kept)
+		}
+		if r.Start.Run < w.runs || r.Start.Run == w.runs != r.Start.Continues || r.Start.CheckpointTS != after.CheckpointTS || r.Start.Epoch != after.Epoch || !after.State.Running() {
 			w.Fatalf("start %+v in %+v", *r.Start, after)
 		}
 		w.runs = r.Start.Run
@@ -118,15 +135,18 @@ func TestAnyLife(t *testing.T) {
 			info.TargetTS = at(3000)
 		}
 		w.kept = Status{CheckpointTS: at(0), ResolvedTS: at(0), State: Normal}
+		w.info = info
 		var err error
 		if w.life, err = New(info, w.kept, Options{Seed: rapid.Uint64().Draw(t, "seed"), GCTTL: 2 * time.Hour}, w.now); err != nil {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(5, 80).Draw(t, "steps") {
 			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "seconds")) * time.Second)
-			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			switch rapid.IntRange(0, 8).Draw(t, "what") {
 			case 0:
 				w.operator()
+			case 8:
+				w.owner()
 			case 1, 2, 3:
 				w.report()
 			default:

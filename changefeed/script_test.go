@@ -187,7 +187,7 @@ func (s *story) show(r Ready) string {
 	}
 	if r.Status != nil {
 		s.status = *r.Status
-		fmt.Fprintf(&b, "keep status %s, checkpoint %s, epoch %d\n", r.Status.State, seconds(r.Status.CheckpointTS), r.Status.Epoch)
+		fmt.Fprintf(&b, "keep status %s, checkpoint %s, epoch %d, run %d\n", r.Status.State, seconds(r.Status.CheckpointTS), r.Status.Epoch, r.Status.Run)
 	}
 	if r.Remove {
 		b.WriteString("forget it\n")
@@ -196,7 +196,11 @@ func (s *story) show(r Ready) string {
 		b.WriteString("stop\n")
 	}
 	if r.Start != nil {
-		fmt.Fprintf(&b, "start run %d from %s, epoch %d\n", r.Start.Run, seconds(r.Start.CheckpointTS), r.Start.Epoch)
+		verb := "start"
+		if r.Start.Continues {
+			verb = "take up"
+		}
+		fmt.Fprintf(&b, verb+" run %d from %s, epoch %d\n", r.Start.Run, seconds(r.Start.CheckpointTS), r.Start.Epoch)
 	}
 	if hold, ok := s.life.Hold(); ok {
 		fmt.Fprintf(&b, "holds %s\n", seconds(hold))

@@ -180,5 +180,5 @@ func keyOf(id changefeed.ID) meta.ChangefeedID {
 
 // statusOf is a status as etcd keeps it.
 func statusOf(s changefeed.Status) meta.Status {
-	return meta.Status{CheckpointTS: s.CheckpointTS, ResolvedTS: s.ResolvedTS, Epoch: s.Epoch, State: string(s.State)}
+	return meta.Status{CheckpointTS: s.CheckpointTS, ResolvedTS: s.ResolvedTS, Epoch: s.Epoch, Run: s.Run, State: string(s.State)}
 }

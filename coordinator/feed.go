@@ -63,7 +63,7 @@ func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {
 		// Its timestamps are of another clock, and its tables of another cluster.
 		return nil, cdcerr.OtherUpstream.New("changefeed %s was made for cluster %d, and PD is of cluster %d", info.ID(), info.UpstreamID, own)
 	}
-	st := changefeed.Status{CheckpointTS: kept.Status.CheckpointTS, ResolvedTS: kept.Status.ResolvedTS, Epoch: kept.Status.Epoch, State: changefeed.State(kept.Status.State)}
+	st := changefeed.Status{CheckpointTS: kept.Status.CheckpointTS, ResolvedTS: kept.Status.ResolvedTS, Epoch: kept.Status.Epoch, Run: kept.Status.Run, State: changefeed.State(kept.Status.State)}
 	runs := uint64(r.fence.Revision()) << runShift
 	return changefeed.New(*info, st, changefeed.Options{GCTTL: r.cfg.GCTTL, Seed: runs, Runs: runs}, r.cfg.Now())
 }

@@ -21,6 +21,9 @@ type Status struct {
 	ResolvedTS   tso.TS `json:"resolved-ts"`
 	// Epoch grows when an operator sets the checkpoint, and at no other time.
 	Epoch uint64 `json:"epoch"`
+	// Run is the present or the last run, 0 where there was none. It only rises, and is
+	// in the head of whatever captures say to each other of the changefeed.
+	Run uint64 `json:"run,omitempty"`
 	// State is a word of the changefeed's life, kept as it comes.
 	State string `json:"state,omitempty"`
 }
@@ -33,6 +36,8 @@ func (st Status) follows(was Status) error {
 		return cdcerr.Bug("P3: checkpoint-ts %d above resolved-ts %d", st.CheckpointTS, st.ResolvedTS)
 	case st.Epoch < was.Epoch:
 		return cdcerr.Bug("P3: epoch %d after epoch %d", st.Epoch, was.Epoch)
+	case st.Run < was.Run:
+		return cdcerr.Bug("run %d after run %d", st.Run, was.Run)
 	case st.Epoch > was.Epoch:
 		return nil
 	case st.CheckpointTS < was.CheckpointTS:

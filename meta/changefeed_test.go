@@ -52,15 +52,18 @@ func TestCheckpointNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	s := open(t, embedded(t.TempDir()))
 	ctx := t.Context()
-	made, err := s.CreateChangefeed(ctx, meta.Fence{}, feed, info, at(20, 30))
+	began := at(20, 30)
+	began.Run = 7
+	made, err := s.CreateChangefeed(ctx, meta.Fence{}, feed, info, began)
 	must(t, err)
-	for _, bad := range []meta.Status{at(19, 30), at(20, 29), at(31, 30), {CheckpointTS: 20, ResolvedTS: 30}, {Epoch: 1}} {
+	ran := func(st meta.Status, run uint64) meta.Status { st.Run = run; return st }
+	for _, bad := range []meta.Status{ran(at(19, 30), 7), ran(at(20, 29), 7), ran(at(31, 30), 7), {CheckpointTS: 20, ResolvedTS: 30, Run: 7}, {Epoch: 1, Run: 7}, ran(at(20, 30), 6)} {
 		made.Status = bad // changed in place: it is what was read that counts
 		if _, err := s.PutStatus(ctx, meta.Fence{}, made, bad); !cdcerr.Unexpected.Is(err) {
 			t.Errorf("%+v was taken: %v", bad, err)
 		}
 	}
-	overwritten := meta.Status{CheckpointTS: 5, ResolvedTS: 5, Epoch: 2}
+	overwritten := meta.Status{CheckpointTS: 5, ResolvedTS: 5, Epoch: 2, Run: 8}
 	back, err := s.PutStatus(ctx, meta.Fence{}, made, overwritten)
 	must(t, err)
 	if back.Status != overwritten {
