@@ -18,15 +18,21 @@ type DDL struct {
 	Removed []span.TableID
 	// Names are what it changes. Of two DDLs that share one the earlier is done first.
 	Names []Name
-	// Done tells a new owner that the record of executed DDLs has it.
-	Done bool
+	// AddedAt is where the rows of those that are Added begin, if that is above TS: what
+	// a table that was recovered held before it was dropped comes from no event.
+	AddedAt tso.TS
+	// Done tells a new owner that the record of executed DDLs has it. Begun, that it was
+	// begun and may be done: rows of its tables at or below TS are downstream and must
+	// not come again, and nothing else is carried out before it was carried out again.
+	Done, Begun bool
 }
 
-// Name is a table's, or with an empty Table a schema's and all that is in it.
+// Name is a table's, or with an empty Table a schema's and all that is in it; the empty
+// one is that of everything.
 type Name struct{ Schema, Table string }
 
 func (n Name) overlaps(m Name) bool {
-	return n.Schema == m.Schema && (n.Table == m.Table || n.Table == "" || m.Table == "")
+	return n == (Name{}) || m == (Name{}) || n.Schema == m.Schema && (n.Table == m.Table || n.Table == "" || m.Table == "")
 }
 
 // pending is a DDL that is not done.
@@ -57,6 +63,10 @@ func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
 			o.done(&d)
 			continue
 		}
+		if d.Begun {
+			o.raiseTo(&d)
+			o.begun++
+		}
 		ids := slices.Concat(d.Tables, d.Added, d.Removed)
 		slices.Sort(ids)
 		o.pending = append(o.pending, &pending{DDL: d, ids: ids})
@@ -73,7 +83,23 @@ func (o *Owner) Executed(job int64) {
 	}
 	d := o.pending[i].DDL
 	o.pending = slices.Delete(o.pending, i, i+1)
+	if d.Begun {
+		o.begun--
+	}
 	o.done(&d)
+}
+
+// raiseTo lets the sets of a DDL's tables be at it: everything up to there was
+// downstream before it was begun; a row of before must not come again, it would not fit
+// any more.
+func (o *Owner) raiseTo(d *DDL) {
+	for _, id := range d.Tables {
+		if t := o.tables[id]; t != nil {
+			for _, s := range t.sets {
+				o.raise(s, d.TS)
+			}
+		}
+	}
 }
 
 // done is what follows from a DDL: its tables go on, new ones begin, old ones end.
@@ -83,18 +109,14 @@ func (o *Owner) done(d *DDL) {
 		if t == nil || !t.wanted {
 			continue
 		}
-		// Everything up to here was downstream before it was done; a row of before
-		// must not come again, it would not fit any more.
 		t.passed = d.TS
-		for _, s := range t.sets {
-			o.raise(s, d.TS)
-		}
 	}
+	o.raiseTo(d)
 	for _, id := range d.Removed {
 		o.dropTable(id)
 	}
 	for _, id := range d.Added {
-		o.addTable(id, d.TS)
+		o.addTable(id, max(d.TS, d.AddedAt))
 	}
 	tables := slices.Clone(o.barrier.Tables) // messages hold the old one
 	for _, id := range d.Tables {
@@ -107,19 +129,34 @@ func (o *Owner) done(d *DDL) {
 }
 
 // stepBarrier hands out the DDLs whose time has come: every row of their tables at or
-// below them is downstream, and no earlier one has to do with them (P6).
+// below them is downstream, and no earlier one has to do with them (P6). What lies above
+// the next sync point, or above the target, is of a downstream that is not wanted yet.
 func (o *Owner) stepBarrier() {
 	if !o.barrierMoved || o.rebuilding {
 		return
 	}
 	o.barrierMoved = false
-	for i, p := range o.pending[:min(len(o.pending), ahead)] {
-		if p.running || slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) || !o.reached(p) {
-			continue
+	for i, p := range o.pending {
+		if i == ahead && o.begun == 0 {
+			break
 		}
-		p.running = true
-		o.run = append(o.run, p.DDL)
+		if !p.running && o.dueNow(i, p) {
+			p.running = true
+			o.run = append(o.run, p.DDL)
+		}
 	}
+}
+
+// dueNow tells whether the time of the DDL at a place among those that wait has come.
+// One that was begun waits for nothing: its time had come when it was begun.
+func (o *Owner) dueNow(i int, p *pending) bool {
+	switch {
+	case p.Begun:
+		return true
+	case o.begun > 0 || i >= ahead || p.TS > o.limit():
+		return false
+	}
+	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.reached(p)
 }
 
 // reached tells whether the tables of a DDL are there. What was once there stays.
@@ -181,13 +218,17 @@ func (o *Owner) Synced(ts tso.TS) {
 	}
 }
 
+// limit is up to where anything may be downstream: the next sync point, or the target.
+func (o *Owner) limit() tso.TS {
+	if o.cfg.Target != 0 {
+		return min(o.sync, o.cfg.Target)
+	}
+	return o.sync
+}
+
 // tellBarrier is what captures are told from now on. It passes only what is durable: an
 // owner after this one begins there.
 func (o *Owner) tellBarrier() {
-	limit := o.sync
-	if o.cfg.Target != 0 {
-		limit = min(limit, o.cfg.Target)
-	}
 	tables := o.barrier.Tables
 	if slices.ContainsFunc(tables, func(p Passed) bool { return p.TS <= o.saved.Checkpoint }) {
 		// Another slice: messages hold the old one.
@@ -199,6 +240,6 @@ func (o *Owner) tellBarrier() {
 		}
 		tables = left
 	}
-	o.barrier = Barrier{Known: true, Passed: o.saved.Checkpoint, Sync: limit, Tables: tables}
+	o.barrier = Barrier{Known: true, Passed: o.saved.Checkpoint, Sync: o.limit(), Tables: tables}
 	o.barrierNo++
 }

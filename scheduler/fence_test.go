@@ -61,3 +61,34 @@ func TestANewLifeKnowsItsOwner(t *testing.T) {
 		t.Fatalf("%+v", r.Report)
 	}
 }
+
+// TestRunsOfOneReignShareNoTerms gives a capture a term in one run and has it again in
+// the next, of the same owner: the downstream tells the writes of one from the other's.
+func TestRunsOfOneReignShareNoTerms(t *testing.T) {
+	var terms []Term
+	var last Term
+	for run := range uint64(2) {
+		cfg := Default()
+		cfg.Owner, cfg.Epoch = 7, run
+		o, err := New(cfg, Resume{Term: last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := NewCapture(CaptureConfig{ID: "a", Epoch: run, Incarnation: 1, StatusesMax: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			for _, m := range o.Tick(View{Members: []Member{{ID: "a"}}}).Messages {
+				a.Step(m)
+			}
+			if r := a.Tick(capture.Alive); r.Report != nil {
+				o.Step(*r.Report)
+			}
+		}
+		terms, last = append(terms, a.Term()), o.Term()
+	}
+	if terms[0] <= firstTerm(7) || terms[1] <= terms[0] || terms[1].Owner() != 7 {
+		t.Fatalf("terms %d of two runs, the first possible is %d", terms, firstTerm(7))
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // member is what the owner knows of one capture, in one life of its half and under one
@@ -29,6 +30,10 @@ type member struct {
 	acked         uint64 // the ack that was sent last
 	spoke         uint64 // the tick of the last message to it
 	barrierNo     uint64 // of the barrier that was sent last
+
+	rows    uint64 // what it told of itself
+	written tso.TS
+	warning string
 
 	floor    Progress
 	covers   int  // sets under the floor
@@ -128,7 +133,7 @@ func (o *Owner) lose(m *member) {
 func (o *Owner) renew(m *member) *member {
 	n := &member{
 		id: m.id, incarnation: m.incarnation, term: m.term, liveness: m.liveness, draining: m.draining,
-		heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut,
+		heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut, rows: m.rows, written: m.written, warning: m.warning,
 	}
 	o.members[slices.Index(o.members, m)] = n
 	o.lose(m)
@@ -201,6 +206,7 @@ func (o *Owner) Step(r Report) {
 	if m == nil || m.gone || overtaken(r.Incarnation, m.incarnation) {
 		return
 	}
+	met := m.incarnation != 0
 	if reborn(r.Incarnation, m.incarnation) {
 		if m.incarnation != 0 {
 			// Under a term of its own, above all that it may have been given: what its
@@ -208,7 +214,7 @@ func (o *Owner) Step(r Report) {
 			m = o.renew(m)
 			m.term = o.nextTerm()
 		}
-		m.incarnation, m.seqIn = r.Incarnation, 0
+		m.incarnation, m.seqIn, m.rows, m.warning = r.Incarnation, 0, 0, ""
 		m.term = max(m.term, r.Term)
 		if r.Fault != "" {
 			o.faults = append(o.faults, Fault{m.id, r.Fault})
@@ -219,6 +225,10 @@ func (o *Owner) Step(r Report) {
 	}
 	m.seqIn, m.heard, m.broken = r.Seq, o.now, false
 	m.liveness = max(m.liveness, r.Liveness)
+	if !met {
+		m.rows = r.Rows // written before, and counted by the owner before
+	}
+	o.noteWork(m, &r)
 	for i := range r.Statuses {
 		if st := &r.Statuses[i]; st.Change > m.ack {
 			o.status(m, st)
@@ -234,6 +244,21 @@ func (o *Owner) Step(r Report) {
 	if m.term == 0 {
 		m.term = o.nextTerm() // it holds nothing: who holds has a term
 		m.told = false        // and will tell under it
+	}
+}
+
+// noteWork takes what a capture tells for whoever looks on.
+func (o *Owner) noteWork(m *member, r *Report) {
+	if r.Rows > m.rows {
+		o.rows += r.Rows - m.rows
+		m.rows = r.Rows
+	}
+	m.written = max(m.written, r.Written)
+	o.written = max(o.written, r.Written)
+	if r.Warning != m.warning {
+		if m.warning = r.Warning; m.warning != "" {
+			o.warnings = append(o.warnings, Fault{m.id, m.warning})
+		}
 	}
 }
 

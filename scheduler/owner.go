@@ -44,11 +44,16 @@ type Owner struct {
 	schema tso.TS
 
 	pending      []*pending
+	begun        int  // of them were begun by an owner before
 	barrierMoved bool // a DDL may have become ready
 	barrier      Barrier
 	barrierNo    uint64 // counts its changes
 	sync         tso.TS
 	syncAt       syncState
+
+	rows     uint64 // written while this owner leads, as captures tell
+	written  tso.TS
+	warnings []Fault
 
 	fences []Fence
 	cuts   []CutRequest
@@ -67,7 +72,11 @@ type Resume struct {
 	Watermark Watermark
 	// Tables are the physical ids that are wanted at the checkpoint.
 	Tables []span.TableID
-	// Recorded is the latest DDL on record, 0 for none: nothing is placed before the
+	// Term is the last that was given since this owner was elected, 0 for none: the runs
+	// of one reign share no terms, or a capture's half of the run before would pass for
+	// one of this.
+	Term Term
+	// Recorded is the latest DDL on record, done or begun, 0 for none: nothing is placed before the
 	// schema is known up to there, or rows from before it would come again.
 	Recorded tso.TS
 	// Writers are the captures that have a floor downstream, read after the record's
@@ -81,6 +90,19 @@ type View struct {
 	// it must have been read after the election; later it may be old, but never
 	// leaves out a capture whose lease may live.
 	Members []Member
+}
+
+// Standing is what the owner knows of one member.
+type Standing struct {
+	ID       capture.ID
+	Told     bool // it has said all that it holds
+	Liveness capture.Liveness
+	Draining bool
+	Sets     int // in which it has a part
+	Floor    Progress
+	Rows     uint64
+	Written  tso.TS
+	Warning  string
 }
 
 // Member is one of them.
@@ -101,6 +123,7 @@ type Ready struct {
 	Cuts      []CutRequest // borders to be looked up, then told by Cut
 	Messages  []Orders
 	Faults    []Fault
+	Warnings  []Fault      // what captures ride out, each when it is other than before
 	Trace     []Transition // to be logged
 	Moves     []tso.Move
 	Err       error // a broken belief: the changefeed has to stop (P8)
@@ -127,7 +150,7 @@ func New(cfg Config, r Resume) (*Owner, error) {
 		return nil, err
 	}
 	o := &Owner{
-		cfg: cfg, term: firstTerm(cfg.Owner), rebuilding: true, writers: r.Writers, recorded: r.Recorded,
+		cfg: cfg, term: max(firstTerm(cfg.Owner), r.Term), rebuilding: true, writers: r.Writers, recorded: r.Recorded,
 		tables: make(map[span.TableID]*table, len(r.Tables)),
 		loose:  newTally(), mark: r.Watermark, saved: r.Watermark, schema: r.Watermark.Checkpoint,
 	}
@@ -138,6 +161,9 @@ func New(cfg Config, r Resume) (*Owner, error) {
 	o.tellBarrier()
 	return o, nil
 }
+
+// Term is the last that was given, for who leads the next run in this reign.
+func (o *Owner) Term() Term { return o.term }
 
 // nextTerm is higher than any that was given before.
 func (o *Owner) nextTerm() Term {
@@ -244,6 +270,12 @@ type deadline struct {
 // Tick is one beat of the owner's time.
 func (o *Owner) Tick(v View) Ready {
 	o.now++
+	return o.Look(v)
+}
+
+// Look is what follows at once from what has happened since, within a beat: what is
+// waited for by ticks does not come nearer by it, however often it is called.
+func (o *Owner) Look(v View) Ready {
 	o.meet(v)
 	o.watch()
 	o.takeOver()
@@ -261,9 +293,9 @@ func (o *Owner) Tick(v View) Ready {
 	o.speak()
 	r := Ready{
 		Watermark: o.mark, Urgent: o.mark.Checkpoint >= o.sync && o.saved.Checkpoint < o.sync,
-		Fences: o.fences, Cuts: o.cuts, DDLs: o.run, Sync: o.note, Messages: o.out, Faults: o.faults, Trace: o.trace, Moves: o.moves, Err: o.err,
+		Fences: o.fences, Cuts: o.cuts, DDLs: o.run, Sync: o.note, Messages: o.out, Faults: o.faults, Warnings: o.warnings, Trace: o.trace, Moves: o.moves, Err: o.err,
 	}
-	o.fences, o.cuts, o.run, o.note, o.out, o.faults, o.trace, o.moves = nil, nil, nil, 0, nil, nil, nil, nil
+	o.fences, o.cuts, o.run, o.note, o.out, o.faults, o.warnings, o.trace, o.moves = nil, nil, nil, 0, nil, nil, nil, nil, nil
 	return r
 }
 
@@ -298,6 +330,7 @@ func (o *Owner) Saved(w Watermark) {
 	o.saved = w
 	if o.saved.Checkpoint >= o.sync {
 		o.sync, o.syncAt = o.cfg.syncAbove(o.saved.Checkpoint), syncAhead
+		o.barrierMoved = true // DDLs above may have waited for it alone
 	}
 	o.tellBarrier()
 }
@@ -311,6 +344,25 @@ func (o *Owner) Rebuilding() bool { return o.rebuilding }
 // Settled tells whether nothing is under way: every span replicates.
 func (o *Owner) Settled() bool {
 	return !o.rebuilding && len(o.lost) == 0 && o.moving == 0 && o.loose.min() == tso.Max && len(o.pending) == 0
+}
+
+// Pending is how many DDLs are known and not done.
+func (o *Owner) Pending() int { return len(o.pending) }
+
+// Rows is how many rows captures have told that they wrote since this owner knows them,
+// and the latest commit-ts of any.
+func (o *Owner) Rows() (n uint64, written tso.TS) { return o.rows, o.written }
+
+// Standings are the members, by id.
+func (o *Owner) Standings() []Standing {
+	out := make([]Standing, 0, len(o.members))
+	for _, m := range o.members {
+		out = append(out, Standing{
+			ID: m.id, Told: m.told, Liveness: m.liveness, Draining: m.draining, Sets: len(m.sets),
+			Floor: m.floor, Rows: m.rows, Written: m.written, Warning: m.warning,
+		})
+	}
+	return out
 }
 
 // Count is how many spans a capture has a part in.
@@ -327,6 +379,15 @@ func (o *Owner) Sets(id span.TableID) []*ReplicationSet {
 		return t.sets
 	}
 	return nil
+}
+
+// All calls fn with every set of a table that is wanted, in no order.
+func (o *Owner) All(fn func(*ReplicationSet)) {
+	for _, t := range o.tables {
+		for _, s := range t.sets {
+			fn(s)
+		}
+	}
 }
 
 // Move asks for a table, all its spans, to be moved to a capture.

@@ -17,7 +17,7 @@ import (
 // TestStories plays testdata: an owner, captures by name, and messages that are
 // delivered when a story says so.
 //
-//	owner r1 at=100 tables=1,2 [fenced] [sync=n] [recorded=n]   a new owner
+//	owner r1 at=100 tables=1,2 [fenced] [sync=n] [recorded=n] [term=n] [target=n]   a new owner
 //	capture a [floor=2]                            a capture whose key is in etcd
 //	gone a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
 //	run n                                          n rounds: tick, deliver, work done at once
@@ -25,9 +25,10 @@ import (
 //	prepared a 1 | ended a 1 120 | at a 1 120      what a data path says, where work=manual
 //	manual                                         from now on only stories say what the data path does
 //	to 150                                         every capture writes up to where it may, at most 150
-//	schema 150 [ddl=7@120 tables=1 add=3 drop=1 done]
+//	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 done|begun]
 //	executed 7 | synced 200 | raised a | move 1 b | rebalance
 //	restart a                                      a new life of a's half
+//	wrote a 7@120 [slow disk]                      what its reports say from now on: rows, the last, a warning
 //	load a 1 regions=9 | cut 1 m                   a table's span; borders as letters
 //	sets                                           what the owner has
 func TestStories(t *testing.T) {
@@ -65,6 +66,9 @@ type half struct {
 	liveness capture.Liveness
 	reports  []scheduler.Report
 	written  map[span.Span]tso.TS
+	rows     uint64
+	upto     tso.TS
+	warning  string
 }
 
 func (s *story) say(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -159,8 +163,13 @@ func (s *story) tell(w []string, o map[string]string) {
 		}
 	case "rebalance":
 		s.owner.Rebalance()
+	case "wrote": // wrote a 7@120 [warning]
+		h := s.halves[capture.ID(w[1])]
+		n, at, _ := strings.Cut(w[2], "@")
+		h.rows, h.upto, h.warning = s.number(n), tso.TS(s.number(at)), strings.Join(w[3:], " ")
 	case "restart":
 		h := s.halves[capture.ID(w[1])]
+		h.rows, h.upto, h.warning = 0, 0, ""
 		h.Capture, h.written, h.reports = h.Next("it failed"), map[span.Span]tso.TS{}, nil
 		h.Schema(s.schema)
 	case "load":
@@ -196,6 +205,12 @@ func (s *story) newOwner(rev string, o map[string]string) {
 	if v := o["recorded"]; v != "" {
 		r.Recorded = tso.TS(s.number(v))
 	}
+	if v := o["term"]; v != "" {
+		r.Term = scheduler.Term(s.number(v))
+	}
+	if v := o["target"]; v != "" {
+		cfg.Target = tso.TS(s.number(v))
+	}
 	s.owner, err = scheduler.New(cfg, r)
 	if err != nil {
 		s.t.Fatal(err)
@@ -230,9 +245,14 @@ func (s *story) toSchema(w []string, o map[string]string) {
 	if v := o["ddl"]; v != "" {
 		job, ts, _ := strings.Cut(v, "@")
 		_, done := o["done"]
+		_, begun := o["begun"]
+		add, from, _ := strings.Cut(o["add"], "@")
 		d := scheduler.DDL{
-			Job: int64(s.number(job)), TS: tso.TS(s.number(ts)), Done: done,
-			Tables: s.ids(o["tables"]), Added: s.ids(o["add"]), Removed: s.ids(o["drop"]),
+			Job: int64(s.number(job)), TS: tso.TS(s.number(ts)), Done: done, Begun: begun,
+			Tables: s.ids(o["tables"]), Added: s.ids(add), Removed: s.ids(o["drop"]),
+		}
+		if from != "" {
+			d.AddedAt = tso.TS(s.number(from))
 		}
 		ddls = append(ddls, d)
 		blocks = append(blocks, scheduler.Block{TS: d.TS, Tables: d.Tables})
@@ -275,6 +295,9 @@ func (s *story) tick() {
 	}
 	for _, c := range r.Cuts {
 		s.say("where to cut %s into %d", name(c.Span), c.Parts)
+	}
+	for _, f := range r.Warnings {
+		s.say("warning of %s: %s", f.Capture, f.Err)
 	}
 	for _, f := range r.Faults {
 		s.say("fault of %s: %s", f.Capture, f.Err)
@@ -345,6 +368,7 @@ func (s *story) reports() {
 	for _, id := range s.names {
 		h := s.halves[id]
 		for _, r := range h.reports {
+			r.Rows, r.Written, r.Warning = h.rows, h.upto, h.warning
 			if !h.silent && !h.gone {
 				s.owner.Step(r)
 			}
@@ -360,6 +384,9 @@ func (s *story) sets() {
 		}
 	}
 	s.say("settled: %v", s.owner.Settled())
+	if n, at := s.owner.Rows(); n > 0 {
+		s.say("rows: %d up to %d", n, at)
+	}
 }
 
 // name is a span as stories write it: the table, and its borders where it is a part.

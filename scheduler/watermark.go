@@ -162,6 +162,9 @@ func (o *Owner) advance() {
 		return
 	}
 	at, resolved = min(at, o.schema), min(resolved, o.schema)
+	if o.cfg.Target != 0 {
+		at, resolved = min(at, o.cfg.Target), min(resolved, o.cfg.Target)
+	}
 	if len(o.pending) > 0 {
 		at = min(at, o.pending[0].TS.Prev())
 	}

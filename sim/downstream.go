@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/scheduler"
@@ -26,6 +27,7 @@ type downstream struct {
 	floors    map[capture.ID]scheduler.Term
 	fence     scheduler.Revision // of the record of executed DDLs
 	record    map[int64]bool
+	begun     *change // on record, and not done
 	applied   int // rows of the log before it are all here
 	syncEvery int64
 	synced    tso.TS // the last sync point noted
@@ -56,6 +58,8 @@ func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
 		return breaks("P6", "%s writes row %d of table %d before DDL %d at %d", by, r.ts, s.id, s.ddls[s.done].Job, s.ddls[s.done].TS)
 	case s.done > 0 && r.ts <= s.ddls[s.done-1].TS:
 		return breaks("P6", "%s writes row %d of table %d after DDL %d at %d", by, r.ts, s.id, s.ddls[s.done-1].Job, s.ddls[s.done-1].TS)
+	case d.begun != nil && r.ts <= d.begun.TS && slices.Contains(d.begun.touched, s):
+		return breaks("P6", "%s writes row %d of table %d after DDL %d at %d was begun", by, r.ts, s.id, d.begun.Job, d.begun.TS)
 	case r.ts > d.nextSync():
 		return breaks("P6", "%s writes row %d of table %d before sync point %d", by, r.ts, s.id, d.nextSync())
 	}
@@ -66,14 +70,20 @@ func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
 	return nil
 }
 
-// execute carries a DDL out, for an owner of this revision; told is whether that owner
-// learns that it is done.
-func (d *downstream) execute(c *change, by scheduler.Revision) (told bool, err error) {
+// begin notes that a DDL is begun, for an owner of this revision; who is refused goes no
+// further.
+func (d *downstream) begin(c *change, by scheduler.Revision) (refused bool, err error) {
 	if by < d.fence {
+		return true, nil
+	}
+	if d.record[c.Job] || d.begun == c {
 		return false, nil
 	}
-	if d.record[c.Job] {
-		return true, nil
+	switch {
+	case d.begun != nil:
+		return false, breaks("P6", "DDL %d is begun while DDL %d is, which may be done", c.Job, d.begun.Job)
+	case c.TS > d.nextSync():
+		return false, breaks("P6", "DDL %d at %d is begun before sync point %d", c.Job, c.TS, d.nextSync())
 	}
 	for _, s := range c.touched {
 		if err := d.complete(s, c.TS); err != nil {
@@ -85,9 +95,20 @@ func (d *downstream) execute(c *change, by scheduler.Revision) (told bool, err e
 			}
 		}
 	}
-	d.record[c.Job] = true
-	c.done = true
-	return true, nil
+	d.begun = c
+	return false, nil
+}
+
+// execute carries a DDL out that was begun; told is whether that owner learns that it is
+// done.
+func (d *downstream) execute(c *change, by scheduler.Revision) (told bool) {
+	if by < d.fence {
+		return false
+	}
+	if d.begun == c {
+		d.record[c.Job], c.done, d.begun = true, true, nil
+	}
+	return true
 }
 
 // complete tells whether every row of a table up to ts is here.

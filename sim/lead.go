@@ -24,6 +24,7 @@ type task struct {
 	kind  taskKind
 	fence scheduler.Fence
 	ddl   int64
+	begun bool // the DDL
 	mark  scheduler.Watermark
 	cut   scheduler.CutRequest
 }
@@ -62,7 +63,7 @@ func (w *world) elect(n *node) {
 	}
 	slices.Sort(r.Writers)
 	for _, c := range w.up.ddls {
-		if c.done {
+		if c.done || c == w.down.begun {
 			r.Recorded = c.TS
 		}
 	}
@@ -89,18 +90,23 @@ func (l *lead) learn(w *world) {
 	for ; l.schema < len(w.up.ddls); l.schema++ {
 		c := w.up.ddls[l.schema]
 		d := c.DDL
-		d.Done = w.down.record[d.Job]
+		d.Done, d.Begun = w.down.record[d.Job], c == w.down.begun
 		l.owner.Schema(d.TS, d)
 	}
 	l.owner.Schema(w.up.now)
 }
 
-// tick is one beat of the owner's loop. What is asked for goes on beside it.
-func (l *lead) tick(w *world) {
+// tick is one beat of the owner's loop, or a look in between. What is asked for goes on
+// beside it.
+func (l *lead) tick(w *world, beat bool) {
 	if !l.node.cutOff(w) {
 		l.members = w.members()
 	}
-	r := l.owner.Tick(scheduler.View{Members: l.members})
+	step := l.owner.Look
+	if beat {
+		step = l.owner.Tick
+	}
+	r := step(scheduler.View{Members: l.members})
 	if r.Err != nil {
 		w.fail(breaks("P8", "%v", r.Err))
 		return
@@ -137,16 +143,27 @@ func (l *lead) tick(w *world) {
 	}
 }
 
-// work ends one task. Saves keep their order, as writes of one key do.
+// work ends one task. Saves keep their order, as writes of one key do, and DDLs are
+// carried out one at a time.
 func (l *lead) work(w *world, a uint32) {
 	if len(l.tasks) == 0 {
 		return
 	}
 	i := int(a) % len(l.tasks)
-	if l.tasks[i].kind == taskSave {
-		i = slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == taskSave })
+	if k := l.tasks[i].kind; k == taskSave || k == taskDDL {
+		i = slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == k })
 	}
 	t := l.tasks[i]
+	if t.kind == taskDDL && !t.begun {
+		refused, err := w.down.begin(w.up.ddls[t.ddl-1], l.rev)
+		if err != nil {
+			w.fail(err)
+		}
+		if !refused {
+			l.tasks[i].begun = true
+			return
+		}
+	}
 	if t.kind == taskSave && l.node.cutOff(w) {
 		return
 	}
@@ -166,12 +183,7 @@ func (l *lead) work(w *world, a uint32) {
 		w.down.floors[t.fence.Capture] = max(w.down.floors[t.fence.Capture], t.fence.Term)
 		l.owner.Raised(t.fence)
 	case taskDDL:
-		told, err := w.down.execute(w.up.ddls[t.ddl-1], l.rev)
-		if err != nil {
-			w.fail(err)
-			return
-		}
-		if told {
+		if t.begun && w.down.execute(w.up.ddls[t.ddl-1], l.rev) {
 			l.owner.Executed(t.ddl)
 		}
 	case taskSync:

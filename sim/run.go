@@ -122,7 +122,7 @@ func (w *world) round() {
 		l := n.lead
 		l.learn(w)
 		w.steps++
-		l.tick(w)
+		l.tick(w, true)
 		for len(l.tasks) > 0 && n.lead == l && w.err == nil {
 			l.work(w, 0)
 		}

@@ -238,7 +238,7 @@ func (w *world) someLead(a uint32) *lead {
 func (w *world) lead(l *lead, x action) {
 	switch x.kind {
 	case doOwnerTick:
-		l.tick(w)
+		l.tick(w, x.b%4 != 0)
 	case doTask:
 		l.work(w, x.b)
 	case doOwnerLearn:

@@ -104,6 +104,9 @@ func (m *Message) report(b *out) {
 		})
 	}
 	b.text(9, r.Fault)
+	b.num(10, r.Rows)
+	b.fixed(11, uint64(r.Written))
+	b.text(12, r.Warning)
 	*b = append(*b, m.Unknown...)
 }
 
@@ -181,6 +184,12 @@ func (m *Message) readReport(f field) (err error) {
 		return err
 	case 9:
 		r.Fault = f.text()
+	case 10:
+		r.Rows = f.num
+	case 11:
+		r.Written = tso.TS(f.num)
+	case 12:
+		r.Warning = f.text()
 	default:
 		m.Unknown = append(m.Unknown, f.whole...)
 	}

@@ -187,7 +187,7 @@ func TestStreamFrames(t *testing.T) {
 		want  string
 	}{
 		{hello{version: 3, oldest: 2, cluster: "c", from: "a", to: "b"}.frame(), `hello:{version:3 oldest:2 cluster:"c" from:"a" to:"b"}`},
-		{welcome(), `welcome:{version:1 oldest:1}`},
+		{welcome(), `welcome:{version:2 oldest:1}`},
 		{frame(framePing, nothing), `ping:{}`},
 		{frame(framePong, nothing), `pong:{}`},
 		{refusal{changefeed: feed, kind: kindReport, reason: "r"}.frame(), `refusal:{changefeed:{namespace:"n" name:"f"} reports:true reason:"r"}`},

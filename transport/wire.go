@@ -12,7 +12,7 @@ import (
 // The version of peers.proto that this is, and the oldest that it talks to: the one
 // before, so that captures can be upgraded one after another.
 const (
-	version       = 1
+	version       = 2
 	oldestVersion = 1
 )
 
