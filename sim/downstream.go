@@ -28,7 +28,7 @@ type downstream struct {
 	fence     scheduler.Revision // of the record of executed DDLs
 	record    map[int64]bool
 	begun     *change // on record, and not done
-	applied   int // rows of the log before it are all here
+	applied   int     // rows of the log before it are all here
 	syncEvery int64
 	synced    tso.TS // the last sync point noted
 	saved     scheduler.Watermark
