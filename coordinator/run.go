@@ -116,7 +116,7 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 		return err
 	}
 	down := f.reign.downstream(&info, s.Epoch)
-	down.Snapshot, down.Log, down.Replayed = loaded.Snapshot(), f.log, now
+	down.Snapshot, down.Log, down.Replayed = loaded.Snapshot(), f.log, func() tso.TS { return now }
 	down.Spared = loaded.Filter.LeavesUpdates
 	down.Warn = func(err error) {
 		f.tally.add(func(t *api.Tally) { t.SinkErrors++ })

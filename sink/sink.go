@@ -49,8 +49,53 @@ type Surveyor interface {
 	Survey(ctx context.Context, tables []*event.Table) (notes []string, err error)
 }
 
+// A Role is what of a changefeed a sink is for. One of several captures writes rows
+// only, and does not see the DDLs of its tables; their owner has a sink that writes
+// none.
+type Role uint8
+
+// The roles.
+const (
+	Whole Role = iota // everything, with nobody beside it
+	Rows              // rows of some spans, under the name of a capture
+	Owner             // DDLs, sync points, and the fences of captures
+)
+
+// Fencer is a sink that can keep a capture from writing what is stale. Its methods
+// may be called while others run.
+type Fencer interface {
+	// Fences tells whether it can, in this downstream.
+	Fences() bool
+	// Raise sees to it that a capture writes nothing under a term below this one any
+	// more: what it has begun is durable when Raise returns, or never will be.
+	Raise(ctx context.Context, capture string, term uint64) error
+	// Floors are the captures that have a place at the fence, and all that will ever
+	// have one under an earlier owner than this sink's.
+	Floors(ctx context.Context) ([]string, error)
+}
+
+// Recorder is a sink that keeps a record of the DDLs that it has carried out.
+type Recorder interface {
+	// Recorded is what the record says, in order of TS, once no earlier owner can
+	// add to it. It is asked before the first DDL.
+	Recorded(ctx context.Context) ([]Recorded, error)
+}
+
+// Recorded is a DDL on record. Job 0 stands for all whose TS is below this one: they
+// are done.
+type Recorded struct {
+	Job int64
+	TS  tso.TS // its SwitchTS: rows of its tables at or below are downstream, and must not come again
+	// Done is false where it has begun, and how far it came is to be found out: it is
+	// carried out like any other, and does what is left.
+	Done bool
+	// Tables are the physical ids of its tables as they were before it.
+	Tables []int64
+}
+
 // Sink writes one changefeed's changes to one downstream. Calls come one at a
-// time, from one goroutine.
+// time, from one goroutine, but for Checkpoint in the role of Owner, which may be
+// called while a DDL runs.
 type Sink interface {
 	// Write takes transactions in (commit-ts, start-ts) order. It may return before
 	// they are durable downstream, and goes on with them under ctx until Flush; it

@@ -23,6 +23,11 @@ import (
 
 // Config is what a downstream may need beside its URI.
 type Config struct {
+	// Role is what of the changefeed the sink is for.
+	Role sink.Role
+	// Leave is an Owner's, asked when the sink is opened: it takes the record's place
+	// at the fence then, before it reads what earlier owners have noted.
+	Leave sink.Leave
 	// Snapshot reads rows that no event carries; nil: DDLs that need them are refused.
 	Snapshot mysql.Snapshot
 	// NoVerify leaves columns that a DDL has rewritten as the downstream converts them,
@@ -41,8 +46,10 @@ type Config struct {
 	Capture            string
 	SyncPointRetention time.Duration
 	// Replayed is up to where transactions may have been written by an earlier run: the
-	// upstream's present when this one began. 0 is not known: all may have been.
-	Replayed tso.TS
+	// upstream's present when this one began, or when it was given the span that it was
+	// given last. It is asked at each Write. 0 is not known, as where it is nil: all may
+	// have been.
+	Replayed func() tso.TS
 	// Warn is told, with a code, of what a sink rides out, by any of its goroutines:
 	// work goes on once that is over. May be nil.
 	Warn func(error)
@@ -75,6 +82,7 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.Role, c.Leave = cfg.Role, cfg.Leave
 		c.BDR, c.Spared = cfg.BDR, cfg.Spared
 		c.Warn, c.Replayed = cfg.Warn, cfg.Replayed
 		c.NoVerify = c.NoVerify || cfg.NoVerify

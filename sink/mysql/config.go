@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/strict"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -29,6 +30,11 @@ type Config struct {
 	// CA, Cert and Key are PEM files. TLS is used if the scheme ends in +ssl or
 	// one of them is set; without CA the system's roots are trusted.
 	CA, Cert, Key string
+
+	// Role is what of a changefeed the sink is for. Leave is an Owner's, asked when the
+	// sink is opened.
+	Role  sink.Role  `json:"-"`
+	Leave sink.Leave `json:"-"`
 
 	// Cluster and Changefeed are what the control tables downstream call the writer.
 	Cluster, Changefeed string
@@ -91,9 +97,9 @@ type Config struct {
 	// a row is written as what happened to it, INSERT, UPDATE or DELETE, where it cannot
 	// have been written before: in a transaction above Replayed, at the first attempt.
 	Safe bool
-	// Replayed is up to where transactions may have been written by an earlier run; 0:
-	// all may have been.
-	Replayed tso.TS `json:"-"`
+	// Replayed is up to where transactions may have been written by an earlier run, and
+	// asked at each Write; 0 or nil: all may have been.
+	Replayed func() tso.TS `json:"-"`
 	// MultiUpdateRows is how many rows an UPDATE may change at once, MultiUpdateBytes
 	// how many bytes these may have on average.
 	MultiUpdateRows, MultiUpdateBytes int
@@ -369,6 +375,14 @@ func (c *Config) Validate() error {
 		return cdcerr.SinkURIInvalid.New("timeout, read-timeout and write-timeout: want more than 0, or a dead host is waited for without end")
 	}
 	return nil
+}
+
+// replayed is up to where transactions may have been written before; 0: not known.
+func (c *Config) replayed() tso.TS {
+	if c.Replayed == nil {
+		return 0
+	}
+	return c.Replayed()
 }
 
 // Addr is host:port.

@@ -100,7 +100,7 @@ func (r *ddlRun) differences(ctx context.Context, w *twin, only func(string) boo
 	}
 	all := func(string) bool { return true }
 	out := slices.Concat(have.columns.against(want.columns, "column", all), have.indexes.against(want.indexes, "index", all), have.rest.against(want.rest, "", all))
-	if r.ddl.SwitchTS <= r.cfg.Replayed || r.cfg.Replayed == 0 {
+	if replayed := r.cfg.replayed(); r.ddl.SwitchTS <= replayed || replayed == 0 {
 		// It may be the changefeed's own, with its rows: from before its checkpoint was
 		// set back, from one of its name, or TiCDC's, of which this one was imported.
 		return out, nil

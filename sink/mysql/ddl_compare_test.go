@@ -49,7 +49,7 @@ func TestCreateOverAForeignTable(t *testing.T) {
 			}
 			s := lived(t, server.URI(), "x", nil)
 			defer w.closed(s)
-			s.cfg.Replayed = w.ts // what comes now no earlier run has written
+			s.cfg.Replayed = upTo(w.ts) // what comes now no earlier run has written
 			d := w.numbered(&event.DDL{Action: event.ActionCreateTable, Query: c.create, Tables: []event.TableChange{{After: tableOf(t, w.schema, c.create)}}})
 			err = s.DDL(t.Context(), sink.Endless, d)
 			if (c.want == "") != (err == nil) || err != nil && !(cdcerr.MySQLTableDiffers.Is(err) && strings.Contains(err.Error(), c.want)) {
@@ -69,7 +69,7 @@ func TestCreateComesAgain(t *testing.T) {
 	run := func(life string, replayed tso.TS) error {
 		s := lived(t, server.URI(), life, nil)
 		defer w.closed(s)
-		s.cfg.Replayed = replayed
+		s.cfg.Replayed = upTo(replayed)
 		return s.DDL(t.Context(), sink.Endless, d)
 	}
 	if err := run("made/0", d.SwitchTS.Prev()); err != nil {

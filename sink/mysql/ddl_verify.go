@@ -157,7 +157,7 @@ func (v *verifier) compare(ctx context.Context) error {
 		return coded(err, "comparing the columns of %s that job %d has rewritten", v.table.FullName(), v.ddl.JobID)
 	}
 	// In a transaction that may have been written before, since its rows have been.
-	out := event.Txn{StartTS: v.ddl.StartTS, CommitTS: min(v.ddl.SwitchTS, v.cfg.Replayed)}
+	out := event.Txn{StartTS: v.ddl.StartTS, CommitTS: min(v.ddl.SwitchTS, v.cfg.replayed())}
 	for i, r := range v.page {
 		if equal, there := same[i]; there && !equal || !there && v.unique && v.anew > 0 {
 			out.Rows = append(out.Rows, r)

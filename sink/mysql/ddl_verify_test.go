@@ -91,7 +91,7 @@ func TestRewrittenColumnIsLeftAlone(t *testing.T) {
 	w.ddl(d)
 	w.want("select id, b, at from t", "1|2.5|2020-01-02 03:04:05.000006", "2|3.5|2020-01-02 03:04:05.000006")
 	w.sink.cfg.Spared = func(t *event.Table) bool { return t.Name != "t" }
-	w.sink.cfg.Safe, w.sink.cfg.Replayed = false, 1 // rows that are put are there all the same
+	w.sink.cfg.Safe, w.sink.cfg.Replayed = false, upTo(1) // rows that are put are there all the same
 	w.sink.snapshot = rowsOf{w, other, nil}
 	w.ddl(d)
 	w.want("select id, b, at from t", "1|7.5|2021-01-02 03:04:05.000006", "2|3.5|2020-01-02 03:04:05.000006")

@@ -142,16 +142,16 @@ func (c *Config) fenceRow(capture string, lane int, term uint64) string {
 
 const insertFence = "INSERT IGNORE INTO " + fenceTable + " (cluster, changefeed, upstream, capture, lane, term, life) VALUES "
 
-// fences tells whether anything is compared. Whoever has no life has no name of its
+// Fences tells whether anything is compared. Whoever has no life has no name of its
 // own either, and what an unknown server locks is not known.
-func (s *Sink) fences() bool {
+func (s *Sink) Fences() bool {
 	return !s.cfg.NoFence && s.cfg.Life != "" && s.Dialect().Kind != Other
 }
 
 // reachFence makes the table where it is not there, and sees that it may be written:
 // who may not is to hear of it when the changefeed is made.
 func (s *Sink) reachFence(ctx context.Context) error {
-	if !s.fences() {
+	if !s.Fences() {
 		return nil
 	}
 	err := s.again(ctx, "looking at the fence", func(ctx context.Context) error {
@@ -212,7 +212,7 @@ func (s *Sink) onFence(ctx context.Context, query string) (out [][2]uint64, err 
 // for what an earlier one has begun, and refuses the rest of that. A sink whose term
 // is below the floor is itself of the past.
 func (s *Sink) claim(ctx context.Context, leave sink.Leave) error {
-	if s.claimed || !s.fences() {
+	if s.claimed || !s.Fences() {
 		return nil
 	}
 	var life uint64
@@ -388,7 +388,7 @@ func (d Dialect) begin() string {
 // below this one any more: what it has begun is durable when Raise returns, or never
 // will be. It may be called while other calls run, and again with the same term.
 func (s *Sink) Raise(ctx context.Context, capture string, term uint64) error {
-	if !s.fences() {
+	if !s.Fences() {
 		return cdcerr.ConfigInvalid.New("enable-fence: nothing is compared in this downstream, so nothing can be raised")
 	}
 	on := newSession(s.session.cfg, s.pool)

@@ -296,7 +296,7 @@ func TestFenceTakesRights(t *testing.T) {
 	if err := open("?enable-ddl-ts=false&enable-fence=false"); err != nil {
 		t.Errorf("without a fence: %v", err)
 	}
-	if !s.fences() {
+	if !s.Fences() {
 		t.Error("the fence is not on by default")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // With safe-mode=false a row is written as what happened to it, of several rows as
@@ -85,7 +86,7 @@ func TestWithoutSafeModeEndsRight(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var txns []event.Txn
 		ends := make([]map[int]modelRow, len(tables))
-		w.sink.cfg.Replayed = w.ts
+		w.sink.cfg.Replayed = upTo(w.ts)
 		for i, table := range tables {
 			mustExec(t, w.db, "TRUNCATE TABLE "+qualified(w.schema, table.Name))
 			var own []event.Txn
@@ -104,7 +105,7 @@ func TestWithoutSafeModeEndsRight(t *testing.T) {
 				rt.Fatal(err)
 			}
 			from = rapid.IntRange(0, to).Draw(rt, "checkpoint")
-			replayed := w.sink.cfg.Replayed
+			replayed := w.sink.cfg.Replayed()
 			if to > 0 {
 				replayed = max(replayed, txns[to-1].CommitTS)
 			}
@@ -113,7 +114,7 @@ func TestWithoutSafeModeEndsRight(t *testing.T) {
 			}
 			p.spare() // opening is not tried again
 			w.sink = openURI(t, p.uri(params...))
-			w.sink.cfg.Replayed = replayed
+			w.sink.cfg.Replayed = upTo(replayed)
 		}
 		for i, table := range tables {
 			var want []string
@@ -130,11 +131,14 @@ func TestWithoutSafeModeEndsRight(t *testing.T) {
 	})
 }
 
+// upTo is what may have been written before.
+func upTo(ts tso.TS) func() tso.TS { return func() tso.TS { return ts } }
+
 // A row that somebody put downstream is replaced, as in safe mode.
 func TestWithoutSafeModeARowIsInTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.sink = openURI(t, server.URI()+"?safe-mode=false")
-	w.sink.cfg.Replayed = w.ts
+	w.sink.cfg.Replayed = upTo(w.ts)
 	tab := w.create("create table t (id int primary key, n int)")
 	w.rows("insert into t values (1, 7)")
 	w.insert(tab, cells("1", "1"), cells("2", "2"))

@@ -41,7 +41,10 @@ type Sink struct {
 	syncPoints syncPoints
 }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink   = (*Sink)(nil)
+	_ sink.Fencer = (*Sink)(nil)
+)
 
 // Open connects to the database and learns its dialect. Snapshot may be nil:
 // then a DDL whose rows no event carries is refused where the downstream cannot

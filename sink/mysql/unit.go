@@ -13,6 +13,7 @@ type unit struct {
 	txn   event.Txn
 	leave sink.Leave
 	bytes int64
+	fresh bool // nothing of it was ever written
 	claims
 
 	// Of the graph, guarded by its mutex.

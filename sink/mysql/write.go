@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -80,6 +81,7 @@ func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) erro
 	if b == nil {
 		b = s.begin(ctx)
 	}
+	replayed := s.cfg.replayed()
 	for i := range txns {
 		if !b.tables.take(txns[i].Rows) {
 			if err := s.Flush(ctx); err != nil {
@@ -97,6 +99,7 @@ func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) erro
 			if !b.awaitRoom(len(s.lanes) * s.cfg.MaxTxnRows * aheadTxns) {
 				return s.end(ctx)
 			}
+			u.fresh = replayed != 0 && u.txn.CommitTS > replayed
 			b.start(b.graph.add(u))
 		}
 	}
@@ -238,15 +241,7 @@ func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
 // plain tells whether nothing of these was ever written, and whether that is to be
 // made use of.
 func (s *Sink) plain(units []*unit) bool {
-	if s.cfg.Safe || s.cfg.Replayed == 0 {
-		return false
-	}
-	for _, u := range units {
-		if u.txn.CommitTS <= s.cfg.Replayed {
-			return false
-		}
-	}
-	return true
+	return !s.cfg.Safe && !slices.ContainsFunc(units, func(u *unit) bool { return !u.fresh })
 }
 
 // commit writes changes in one downstream transaction.
