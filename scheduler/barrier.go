@@ -71,6 +71,7 @@ func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
 		slices.Sort(ids)
 		o.pending = append(o.pending, &pending{DDL: d, ids: ids})
 		o.barrierMoved = true
+		o.addEarly(&d)
 	}
 	o.schema = max(o.schema, resolved)
 }
@@ -118,14 +119,37 @@ func (o *Owner) done(d *DDL) {
 	for _, id := range d.Added {
 		o.addTable(id, max(d.TS, d.AddedAt))
 	}
+	if len(d.Removed) > 0 {
+		for _, p := range o.pending { // one of them may bring back what is gone now
+			o.addEarly(&p.DDL)
+		}
+	}
 	tables := slices.Clone(o.barrier.Tables) // messages hold the old one
 	for _, id := range d.Tables {
 		tables = append(tables, Passed{id, d.TS})
+	}
+	if o.cfg.Gated {
+		for _, id := range d.Added {
+			tables = append(tables, Passed{id, d.TS})
+		}
 	}
 	o.barrier.Tables = tables
 	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: d.TS.Prev(), To: d.TS, Cause: "a DDL is done"})
 	o.barrierMoved = true
 	o.tellBarrier()
+}
+
+// addEarly places the tables that a DDL brings before it is done: with a redo log their
+// rows have to be in the log before anything above the DDL may be downstream, and a
+// downstream that is behind must not hold the log back. Captures hold the rows back at
+// the DDL (Block.Added).
+func (o *Owner) addEarly(d *DDL) {
+	if !o.cfg.Gated {
+		return
+	}
+	for _, id := range d.Added {
+		o.addTable(id, max(d.TS, d.AddedAt))
+	}
 }
 
 // stepBarrier hands out the DDLs whose time has come: every row of their tables at or
@@ -153,7 +177,7 @@ func (o *Owner) dueNow(i int, p *pending) bool {
 	switch {
 	case p.Begun:
 		return true
-	case o.begun > 0 || i >= ahead || p.TS > o.limit():
+	case o.begun > 0 || i >= ahead || p.TS > o.limit() || o.cfg.Gated && p.TS > o.barrier.Gate:
 		return false
 	}
 	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.reached(p)
@@ -240,6 +264,6 @@ func (o *Owner) tellBarrier() {
 		}
 		tables = left
 	}
-	o.barrier = Barrier{Known: true, Passed: o.saved.Checkpoint, Sync: o.limit(), Tables: tables}
+	o.barrier = Barrier{Known: true, Passed: o.saved.Checkpoint, Sync: o.limit(), Gate: o.barrier.Gate, Tables: tables}
 	o.barrierNo++
 }

@@ -19,6 +19,9 @@ type CaptureConfig struct {
 	// the revision of that read plus one. It keeps an owner that was deposed before
 	// this capture was known to its successor from giving it anything.
 	Floor Revision
+	// Gated tells that there is a redo log: without a word of the log's meta nothing may
+	// be written.
+	Gated bool
 	// Fault is what ended the life before, "" for nothing.
 	Fault string
 	// StatusesMax bounds one report.
@@ -39,6 +42,8 @@ type Capture struct {
 	ack     uint64
 	known   bool // the owner of the moment knows this life
 	barrier Barrier
+	gate    tso.TS // the highest that any owner told
+	extents []byte
 	schema  tso.TS
 	blocks  map[span.TableID][]tso.TS // DDLs that are not done, in order
 
@@ -77,10 +82,12 @@ type CaptureReady struct {
 	Report *Report // nil while no owner is known
 }
 
-// Block is a DDL as a capture sees it: rows of these tables above TS wait.
+// Block is a DDL as a capture sees it: rows of these tables above TS wait. So do those
+// of the tables that it adds, where a redo log needs their rows before it is done.
 type Block struct {
 	TS     tso.TS
 	Tables []span.TableID
+	Added  []span.TableID
 }
 
 // NewCapture begins a life that has nothing.
@@ -172,6 +179,9 @@ func (c *Capture) obey(x Order) {
 		case Prepared:
 			h.status.Grant = x.Grant
 			h.status.Checkpoint = max(h.status.Checkpoint, x.From)
+			if c.cfg.Gated {
+				h.status.Resolved = 0 // what has arrived is not in the log yet
+			}
 			h.status.Resolved = max(h.status.Resolved, h.status.Checkpoint)
 			c.phase(h, Writing)
 			c.work = append(c.work, Work{Verb: Write, Span: x.Span, From: x.From, Term: c.term})

@@ -12,6 +12,9 @@ type Config struct {
 	// Fenced tells that the downstream refuses a writer below its floor, so that a
 	// capture that does not answer need not be waited for until its lease is over.
 	Fenced bool
+	// Gated tells that there is a redo log: nothing becomes downstream above what its
+	// meta on the storage says (P5).
+	Gated bool
 	// SyncEvery is how many milliseconds of the upstream's clock are between sync
 	// points; 0 for none. Target is where the changefeed ends; 0 for never.
 	SyncEvery int64

@@ -229,6 +229,11 @@ func (o *Owner) Step(r Report) {
 		m.rows = r.Rows // written before, and counted by the owner before
 	}
 	o.noteWork(m, &r)
+	if len(r.Extents) > 0 {
+		// Before the floor that counts on them. They are kept by whoever is told of
+		// them: what a capture that is gone has logged is needed as before.
+		o.log.Extents = append(o.log.Extents, r.Extents)
+	}
 	for i := range r.Statuses {
 		if st := &r.Statuses[i]; st.Change > m.ack {
 			o.status(m, st)

@@ -69,6 +69,9 @@ type Barrier struct {
 	Known  bool   // false in the zero value, by which nothing may be written
 	Passed tso.TS // every DDL at or below is done; the durable checkpoint
 	Sync   tso.TS // the next sync point: no row above it; tso.Max for none
+	// Gate is the resolved-ts of the redo log's meta that is on the storage: no row
+	// above it (P5). 0 where there is no redo log.
+	Gate   tso.TS
 	Tables []Passed
 }
 
@@ -103,7 +106,8 @@ type Status struct {
 	Traffic    uint64 // bytes a second
 }
 
-// Progress is a pair of timestamps with Checkpoint <= Resolved.
+// Progress is a pair of timestamps with Checkpoint <= Resolved. With a redo log Resolved
+// is up to where the log has every row, durably.
 type Progress struct {
 	Checkpoint tso.TS
 	Resolved   tso.TS
@@ -118,6 +122,9 @@ type Report struct {
 	Complete bool
 	Writes   int // how many spans Floor is the least of
 	Floor    Progress
+	// Extents are the files of the redo log that the capture counts on when it says
+	// Floor.Resolved. What is in them is the shells' matter.
+	Extents  []byte
 	Liveness capture.Liveness
 	Statuses []Status
 	Fault    string // why the capture cannot go on with what it has; it holds nothing

@@ -41,6 +41,7 @@ type Owner struct {
 	loose  tally
 	mark   Watermark
 	saved  Watermark
+	log    Log
 	schema tso.TS
 
 	pending      []*pending
@@ -79,6 +80,8 @@ type Resume struct {
 	// Recorded is the latest DDL on record, done or begun, 0 for none: nothing is placed before the
 	// schema is known up to there, or rows from before it would come again.
 	Recorded tso.TS
+	// Gate is the resolved-ts of the redo log's meta, which this owner has made its own.
+	Gate tso.TS
 	// Writers are the captures that have a floor downstream, read after the record's
 	// fence was raised to this owner: none that this owner does not know can get one.
 	Writers []capture.ID
@@ -116,6 +119,7 @@ type Member struct {
 // owner's existence, which it learns when it makes the watermark durable, ends it.
 type Ready struct {
 	Watermark Watermark    // to be made durable, then told by Saved; may be later than the messages unless Urgent
+	Log       Log          // with a redo log: what its meta is to say, then told by Gate
 	Urgent    bool         // the cluster waits for the watermark to be durable
 	Fences    []Fence      // to be raised downstream, then told by Raised
 	DDLs      []DDL        // to be carried out once, recorded, then told by Executed
@@ -127,6 +131,13 @@ type Ready struct {
 	Trace     []Transition // to be logged
 	Moves     []tso.Move
 	Err       error // a broken belief: the changefeed has to stop (P8)
+}
+
+// Log is what a redo log's meta may say: every row of every span up to Resolved is in
+// the files of Extents, or of earlier ones. DDLs are as far as Schema told.
+type Log struct {
+	Resolved tso.TS
+	Extents  [][]byte // those that are new since the last Ready
 }
 
 // Transition is one step of one set.
@@ -149,12 +160,16 @@ func New(cfg Config, r Resume) (*Owner, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Gated && r.Gate < r.Watermark.Checkpoint {
+		return nil, cdcerr.Bug("the redo log's meta says %d, the checkpoint is %d: rows are downstream that the log need not have (P5)", r.Gate, r.Watermark.Checkpoint)
+	}
 	o := &Owner{
 		cfg: cfg, term: max(firstTerm(cfg.Owner), r.Term), rebuilding: true, writers: r.Writers, recorded: r.Recorded,
 		tables: make(map[span.TableID]*table, len(r.Tables)),
 		loose:  newTally(), mark: r.Watermark, saved: r.Watermark, schema: r.Watermark.Checkpoint,
 	}
 	o.sync = cfg.syncAbove(r.Watermark.Checkpoint)
+	o.barrier.Gate, o.log.Resolved = r.Gate, r.Gate
 	for _, id := range r.Tables {
 		o.addTable(id, r.Watermark.Checkpoint)
 	}
@@ -292,9 +307,10 @@ func (o *Owner) Look(v View) Ready {
 	o.advance()
 	o.speak()
 	r := Ready{
-		Watermark: o.mark, Urgent: o.mark.Checkpoint >= o.sync && o.saved.Checkpoint < o.sync,
+		Watermark: o.mark, Log: o.log, Urgent: o.mark.Checkpoint >= o.sync && o.saved.Checkpoint < o.sync,
 		Fences: o.fences, Cuts: o.cuts, DDLs: o.run, Sync: o.note, Messages: o.out, Faults: o.faults, Warnings: o.warnings, Trace: o.trace, Moves: o.moves, Err: o.err,
 	}
+	o.log.Extents = nil
 	o.fences, o.cuts, o.run, o.note, o.out, o.faults, o.warnings, o.trace, o.moves = nil, nil, nil, 0, nil, nil, nil, nil, nil
 	return r
 }
@@ -332,6 +348,17 @@ func (o *Owner) Saved(w Watermark) {
 		o.sync, o.syncAt = o.cfg.syncAbove(o.saved.Checkpoint), syncAhead
 		o.barrierMoved = true // DDLs above may have waited for it alone
 	}
+	o.tellBarrier()
+}
+
+// Gate says what the redo log's meta on the storage says now.
+func (o *Owner) Gate(resolved tso.TS) {
+	if resolved <= o.barrier.Gate {
+		return
+	}
+	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: o.barrier.Gate, To: resolved, Cause: "the redo log has everything up to here"})
+	o.barrier.Gate = resolved
+	o.barrierMoved = true
 	o.tellBarrier()
 }
 

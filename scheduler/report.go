@@ -62,6 +62,7 @@ func (c *Capture) heed(b Barrier) {
 		return
 	}
 	c.barrier = b
+	c.gate = max(c.gate, b.Gate) // what a meta said is durable, whoever tells it
 	for _, p := range b.Tables {
 		c.pass(p.Table, p.TS)
 	}
@@ -88,11 +89,25 @@ func (c *Capture) pass(id span.TableID, upto tso.TS) {
 func (c *Capture) Schema(resolved tso.TS, blocks ...Block) {
 	for _, b := range blocks {
 		for _, id := range b.Tables {
-			c.blocks[id] = append(c.blocks[id], b.TS)
-			c.pass(id, c.upto(id))
+			c.hold(id, b.TS)
+		}
+		if !c.cfg.Gated {
+			continue // nobody has their spans before it is done
+		}
+		for _, id := range b.Added {
+			c.hold(id, b.TS)
 		}
 	}
 	c.schema = max(c.schema, resolved)
+}
+
+// hold lets a table wait at a DDL, unless that is known to be done.
+func (c *Capture) hold(id span.TableID, ts tso.TS) {
+	if all := c.blocks[id]; len(all) > 0 && all[len(all)-1] == ts {
+		return
+	}
+	c.blocks[id] = append(c.blocks[id], ts)
+	c.pass(id, c.upto(id))
 }
 
 // upto is up to where the DDLs of a table are known to be done.
@@ -119,17 +134,29 @@ func (c *Capture) block(id span.TableID) (tso.TS, bool) {
 }
 
 // Limit is up to where rows of a span may be written: the schema is known, no sync
-// point and no DDL of the table lies before (P6). It rises by Step and Schema.
+// point and no DDL of the table lies before (P6), and the redo log has them (P5). It
+// rises by Step and Schema.
 func (c *Capture) Limit(s span.Span) tso.TS {
 	if !c.barrier.Known {
 		return 0
 	}
 	limit := min(c.schema, c.barrier.Sync)
+	if c.cfg.Gated {
+		limit = min(limit, c.gate)
+	}
 	if b, ok := c.block(s.TableID); ok {
 		limit = min(limit, b)
 	}
 	return limit
 }
+
+// Gate is up to where the redo log has every row of every span, durably: what becomes
+// this capture's span has to be logged from there on only. 0 as long as nobody told.
+func (c *Capture) Gate() tso.TS { return c.gate }
+
+// Logged says which files of the redo log hold what Progress.Resolved of all spans
+// counts on. It is called before Progress that counts on more.
+func (c *Capture) Logged(extents []byte) { c.extents = extents }
 
 // Tick is one beat, or a reason to tell at once: what is to be done, and the report.
 func (c *Capture) Tick(l capture.Liveness) CaptureReady {
@@ -141,7 +168,7 @@ func (c *Capture) Tick(l capture.Liveness) CaptureReady {
 	c.seqOut++
 	rep := &Report{
 		Head: Head{Owner: c.owner, Epoch: c.cfg.Epoch, Capture: c.cfg.ID, Incarnation: c.cfg.Incarnation, Term: c.term, Seq: c.seqOut},
-		Upto: c.ack, Complete: true, Writes: c.writes, Liveness: l,
+		Upto: c.ack, Complete: true, Writes: c.writes, Extents: c.extents, Liveness: l,
 	}
 	if c.writes > 0 {
 		rep.Floor = Progress{c.checkpoints.min(), c.resolved.min()}

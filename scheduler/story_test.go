@@ -18,11 +18,14 @@ import (
 // delivered when a story says so.
 //
 //	owner r1 at=100 tables=1,2 [fenced] [sync=n] [recorded=n] [term=n] [target=n]   a new owner
+//	      [gate=n]                                 ... of a changefeed with a redo log
 //	capture a [floor=2]                            a capture whose key is in etcd
 //	gone a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
 //	run n                                          n rounds: tick, deliver, work done at once
 //	tick | reports | orders                        one part of a round
 //	prepared a 1 | ended a 1 120 | at a 1 120      what a data path says, where work=manual
+//	meta 150                                       the log's meta on the storage says so
+//	log 150                                        what captures have logged, up to where it is durable
 //	manual                                         from now on only stories say what the data path does
 //	to 150                                         every capture writes up to where it may, at most 150
 //	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 done|begun]
@@ -45,17 +48,20 @@ func TestStories(t *testing.T) {
 }
 
 type story struct {
-	t      *testing.T
-	out    strings.Builder
-	owner  *scheduler.Owner
-	fenced bool
-	halves map[capture.ID]*half
-	names  []capture.ID
-	manual bool
-	orders []scheduler.Orders
-	fences []scheduler.Fence
-	upto   tso.TS
-	schema tso.TS
+	t        *testing.T
+	out      strings.Builder
+	owner    *scheduler.Owner
+	fenced   bool
+	halves   map[capture.ID]*half
+	names    []capture.ID
+	manual   bool
+	orders   []scheduler.Orders
+	fences   []scheduler.Fence
+	upto     tso.TS
+	logged   tso.TS // what the captures say of it
+	metaSays tso.TS // what the owner last wanted the meta to say
+	gated    bool
+	schema   tso.TS
 }
 
 type half struct {
@@ -128,6 +134,10 @@ func (s *story) do(w []string) {
 	case "to":
 		s.upto = tso.TS(s.number(w[1]))
 		s.write()
+	case "meta":
+		s.owner.Gate(tso.TS(s.number(w[1])))
+	case "log":
+		s.logged = tso.TS(s.number(w[1]))
 	case "sets":
 		s.sets()
 	default:
@@ -201,7 +211,12 @@ func (s *story) newOwner(rev string, o map[string]string) {
 	}
 	at := tso.TS(s.number(o["at"]))
 	var err error
+	_, s.gated = o["gate"]
+	cfg.Gated = s.gated
 	r := scheduler.Resume{Watermark: scheduler.Watermark{Checkpoint: at, Resolved: at}, Tables: s.ids(o["tables"])}
+	if v := o["gate"]; v != "" {
+		r.Gate = tso.TS(s.number(v))
+	}
 	if v := o["recorded"]; v != "" {
 		r.Recorded = tso.TS(s.number(v))
 	}
@@ -219,7 +234,7 @@ func (s *story) newOwner(rev string, o map[string]string) {
 }
 
 func (s *story) newCapture(id capture.ID, o map[string]string) {
-	h := &half{cfg: scheduler.CaptureConfig{ID: id, Epoch: 1, Incarnation: 1, StatusesMax: 3}}
+	h := &half{cfg: scheduler.CaptureConfig{ID: id, Epoch: 1, Incarnation: 1, Gated: s.gated, StatusesMax: 3}}
 	if v := o["floor"]; v != "" {
 		h.cfg.Floor = scheduler.Revision(s.number(v))
 	}
@@ -255,7 +270,7 @@ func (s *story) toSchema(w []string, o map[string]string) {
 			d.AddedAt = tso.TS(s.number(from))
 		}
 		ddls = append(ddls, d)
-		blocks = append(blocks, scheduler.Block{TS: d.TS, Tables: d.Tables})
+		blocks = append(blocks, scheduler.Block{TS: d.TS, Tables: d.Tables, Added: d.Added})
 	}
 	s.owner.Schema(s.schema, ddls...)
 	for _, id := range s.names {
@@ -308,6 +323,10 @@ func (s *story) tick() {
 	if r.Watermark != before {
 		s.say("checkpoint %d", r.Watermark.Checkpoint)
 	}
+	if r.Log.Resolved != s.metaSays {
+		s.say("meta: %d, in files of %q", r.Log.Resolved, r.Log.Extents)
+		s.metaSays = r.Log.Resolved
+	}
 	s.owner.Saved(r.Watermark)
 	s.orders = append(s.orders, r.Messages...)
 	if err := s.owner.Check(); err != nil {
@@ -355,7 +374,12 @@ func (s *story) write() {
 		if !s.manual {
 			for z := range h.written {
 				h.written[z] = max(h.written[z], min(s.upto, h.Limit(z)))
-				h.Progress(z, scheduler.Progress{Checkpoint: h.written[z], Resolved: max(s.upto, h.written[z])})
+				p := scheduler.Progress{Checkpoint: h.written[z], Resolved: max(s.upto, h.written[z])}
+				if s.gated {
+					p.Resolved = max(s.logged, h.written[z])
+					h.Logged([]byte(fmt.Sprintf("%s:%d", id, s.logged)))
+				}
+				h.Progress(z, p)
 			}
 		}
 		if r := h.Tick(h.liveness); r.Report != nil {

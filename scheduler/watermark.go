@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// Watermark is how far a changefeed is: what is made durable, and resumed from.
+// Watermark is how far a changefeed is: what is made durable, and resumed from. With a
+// redo log both are at or below what the log's meta on the storage says.
 type Watermark struct {
 	Checkpoint tso.TS
 	Resolved   tso.TS
@@ -164,6 +165,12 @@ func (o *Owner) advance() {
 	at, resolved = min(at, o.schema), min(resolved, o.schema)
 	if o.cfg.Target != 0 {
 		at, resolved = min(at, o.cfg.Target), min(resolved, o.cfg.Target)
+	}
+	if o.cfg.Gated {
+		// What this owner knows to be in the log is the log's to make durable; it counts
+		// once it is. The next owner begins with the log's meta, so nothing may be above.
+		o.log.Resolved = max(o.log.Resolved, resolved)
+		at, resolved = min(at, o.barrier.Gate), min(resolved, o.barrier.Gate)
 	}
 	if len(o.pending) > 0 {
 		at = min(at, o.pending[0].TS.Prev())

@@ -32,6 +32,7 @@ type downstream struct {
 	syncEvery int64
 	synced    tso.TS // the last sync point noted
 	saved     scheduler.Watermark
+	log       *redoLog // nil without one
 	rows      int
 	highest   tso.TS // of the rows
 	syncs     int
@@ -52,6 +53,10 @@ func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
 		s.done++
 	}
 	switch {
+	case d.log != nil && r.ts > d.log.resolved:
+		return breaks("P5", "%s writes row %d of table %d, the log's meta says %d", by, r.ts, s.id, d.log.resolved)
+	case s.born != nil && !s.born.done:
+		return breaks("P6", "%s writes row %d of table %d before DDL %d, which brings the table", by, r.ts, s.id, s.born.Job)
 	case grant < s.grants[r.key]:
 		return breaks("P1", "%s writes row %d of table %d key %d by placement %d after placement %d did", by, r.ts, s.id, r.key, grant, s.grants[r.key])
 	case s.done < len(s.ddls) && r.ts > s.ddls[s.done].TS:
@@ -84,6 +89,9 @@ func (d *downstream) begin(c *change, by scheduler.Revision) (refused bool, err 
 		return false, breaks("P6", "DDL %d is begun while DDL %d is, which may be done", c.Job, d.begun.Job)
 	case c.TS > d.nextSync():
 		return false, breaks("P6", "DDL %d at %d is begun before sync point %d", c.Job, c.TS, d.nextSync())
+	}
+	if d.log != nil && c.TS > d.log.resolved {
+		return false, breaks("P5", "DDL %d at %d is carried out, the log's meta says %d", c.Job, c.TS, d.log.resolved)
 	}
 	for _, s := range c.touched {
 		if err := d.complete(s, c.TS); err != nil {
@@ -149,6 +157,9 @@ func (d *downstream) sync(ts tso.TS) error {
 		}
 		return nil
 	}
+	if d.log != nil && ts > d.log.resolved {
+		return breaks("P5", "sync point %d is noted, the log's meta says %d", ts, d.log.resolved)
+	}
 	if err := d.whole(ts); err != nil {
 		return breaks("P6", "sync point %d is noted: %v", ts, err)
 	}
@@ -164,6 +175,9 @@ func (d *downstream) sync(ts tso.TS) error {
 func (d *downstream) save(w scheduler.Watermark) error {
 	if w.Checkpoint < d.saved.Checkpoint || w.Resolved < d.saved.Resolved {
 		return breaks("P3", "the watermark goes back from %v to %v", d.saved, w)
+	}
+	if d.log != nil && w.Resolved > d.log.resolved {
+		return breaks("P5", "the watermark %v is durable, the log's meta says %d", w, d.log.resolved)
 	}
 	if w.Checkpoint > w.Resolved {
 		return breaks("P3", "checkpoint %d is above resolved-ts %d", w.Checkpoint, w.Resolved)

@@ -17,6 +17,8 @@ type lead struct {
 	schema  int                // DDLs of the upstream that it knows
 	tasks   []task
 	mark    scheduler.Watermark // the last that was asked to be saved
+	log     scheduler.Log       // what the redo log's meta is to say
+	extents map[string]int
 }
 
 // task is something that goes on beside the loop, with its outcome in any order.
@@ -37,6 +39,7 @@ const (
 	taskDDL
 	taskSync
 	taskCut
+	taskMeta
 )
 
 // elect gives the cluster to a node, if nobody has it.
@@ -47,12 +50,17 @@ func (w *world) elect(n *node) {
 	w.rev++
 	w.etcdOwner, w.etcdRev = n, w.rev
 	w.owners++
-	l := &lead{node: n, rev: w.rev}
+	l := &lead{node: n, rev: w.rev, extents: map[string]int{}}
 	n.lead = l
 	// The record's fence first; then what it protects is read.
 	w.down.fence = max(w.down.fence, l.rev)
 	l.members = w.members()
 	r := scheduler.Resume{Watermark: w.down.saved}
+	if w.gated {
+		// The meta is this owner's own before its resolved-ts is read.
+		w.down.log.owner = l.rev
+		r.Gate = w.down.log.resolved
+	}
 	for _, s := range w.up.sources {
 		if s.from <= r.Watermark.Checkpoint && !w.droppedBy(s, r.Watermark) {
 			r.Tables = append(r.Tables, s.id)
@@ -74,7 +82,7 @@ func (w *world) elect(n *node) {
 		w.fail(err)
 		return
 	}
-	l.owner, l.mark = o, r.Watermark
+	l.owner, l.mark, l.log.Resolved = o, r.Watermark, r.Gate
 	for l.schema < len(w.up.ddls) && w.up.ddls[l.schema].TS <= r.Watermark.Checkpoint {
 		l.schema++
 	}
@@ -91,6 +99,7 @@ func (l *lead) learn(w *world) {
 		c := w.up.ddls[l.schema]
 		d := c.DDL
 		d.Done, d.Begun = w.down.record[d.Job], c == w.down.begun
+		c.logged = true // durable before it counts
 		l.owner.Schema(d.TS, d)
 	}
 	l.owner.Schema(w.up.now)
@@ -124,6 +133,9 @@ func (l *lead) tick(w *world, beat bool) {
 			l.tasks = append(l.tasks, task{kind: taskSave})
 		}
 		l.tasks[len(l.tasks)-1].mark = r.Watermark
+	}
+	if w.gated {
+		l.heedLog(r.Log)
 	}
 	for _, f := range r.Fences {
 		l.tasks = append(l.tasks, task{kind: taskFence, fence: f})
@@ -195,6 +207,8 @@ func (l *lead) work(w *world, a uint32) {
 			return
 		}
 		l.owner.Synced(t.mark.Checkpoint)
+	case taskMeta:
+		l.meta(w)
 	case taskCut:
 		whole := w.wholes.of(t.cut.Span.TableID)
 		lo, hi := keysOf(whole, t.cut.Span)

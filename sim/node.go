@@ -34,6 +34,8 @@ type node struct {
 	schema     int // DDLs of the upstream that it knows
 
 	spans []*writing
+	life0 int // which life of the half
+	files int // of the redo log, in this life
 }
 
 // writing is one span's data path.
@@ -47,6 +49,8 @@ type writing struct {
 	grant  uint64
 	phase  scheduler.Verb // Stop while it ends
 	batch  *batch
+	// loggedTo is up to where the redo log has its rows.
+	loggedTo tso.TS
 }
 
 // batch is what is on its way to the downstream.
@@ -65,6 +69,7 @@ func (n *node) clock(now int64) int64 { return now + now*n.drift/100 }
 // begin starts the next life of the half.
 func (n *node) begin(w *world, fault string) {
 	n.half, n.spans, n.schema = n.half.Next(fault), n.spans[:0], 0
+	n.life0, n.files = n.life0+1, 0
 	n.learn(w)
 }
 
@@ -72,9 +77,8 @@ func (n *node) begin(w *world, fault string) {
 func (n *node) learn(w *world) {
 	var blocks []scheduler.Block
 	for ; n.schema < len(w.up.ddls); n.schema++ {
-		if d := w.up.ddls[n.schema]; len(d.Tables) > 0 {
-			blocks = append(blocks, scheduler.Block{TS: d.TS, Tables: d.Tables})
-		}
+		d := w.up.ddls[n.schema]
+		blocks = append(blocks, scheduler.Block{TS: d.TS, Tables: d.Tables, Added: d.Added})
 	}
 	n.half.Schema(w.up.now, blocks...)
 }
@@ -106,6 +110,7 @@ func (n *node) work(w *world, x scheduler.Work) {
 		for s.next < len(s.source.rows) && s.source.rows[s.next].ts <= s.at {
 			s.next++
 		}
+		n.join(s)
 		w.begins(n, s)
 	case scheduler.Stop:
 		s := n.spans[i]
@@ -141,11 +146,19 @@ func (n *node) step(w *world, a, b uint32) {
 			n.half.Prepared(s.span, w.up.now)
 		}
 	case scheduler.Write:
+		if w.gated { // the log's reader, the sink's, or both
+			if b%4 != 1 {
+				n.record(w, s, b>>4)
+			}
+			if b%4 == 2 {
+				return
+			}
+		}
 		if s.batch != nil {
 			n.flush(w, s)
 			return
 		}
-		n.write(w, s, b)
+		n.write(w, s, b>>8)
 	case scheduler.Stop:
 		if s.batch != nil {
 			n.flush(w, s)
@@ -161,7 +174,7 @@ func (n *node) step(w *world, a, b uint32) {
 func (n *node) write(w *world, s *writing, b uint32) {
 	limit := min(n.half.Limit(s.span), w.up.now)
 	if limit <= s.at {
-		n.half.Progress(s.span, scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, w.up.now)})
+		n.half.Progress(s.span, n.progress(w, s))
 		return
 	}
 	x := &batch{upto: limit, deadline: n.leaseUntil}
@@ -209,5 +222,13 @@ func (n *node) flush(w *world, s *writing) {
 	for s.next < len(s.source.rows) && s.source.rows[s.next].ts <= s.at {
 		s.next++
 	}
-	n.half.Progress(s.span, scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, w.up.now)})
+	n.half.Progress(s.span, n.progress(w, s))
+}
+
+// progress is how far a span is.
+func (n *node) progress(w *world, s *writing) scheduler.Progress {
+	if w.gated {
+		return scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, s.loggedTo)}
+	}
+	return scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, w.up.now)}
 }

@@ -19,6 +19,7 @@ type setting struct {
 	calm      int // rounds without faults at the beginning
 	flavour   flavour
 	split     bool   // tables are in parts when the calm ends
+	gated     bool   // there is a redo log
 	lazy      uint32 // stops, and getting ready, take about so many turns
 }
 
@@ -39,7 +40,7 @@ const (
 
 func (s setting) owner() scheduler.Config {
 	return scheduler.Config{
-		Epoch: 1, SyncEvery: s.syncEvery,
+		Epoch: 1, SyncEvery: s.syncEvery, Gated: s.gated,
 		ResendTicks: 3, SilentTicks: 8, BrokenTicks: 2, HeartbeatTicks: 2, BalanceTicks: 12,
 		BatchMax: s.batch, OrdersMax: 2, MovesMax: 2,
 		Split: scheduler.SplitConfig{Regions: 10, PartMax: 4},
@@ -151,6 +152,7 @@ func plan(seed uint64, steps int) (setting, []action) {
 	s.calm, s.flavour = 4*rng.IntN(4), flavour(rng.IntN(int(flavours)))
 	s.split = s.calm > 0 && rng.IntN(3) == 0
 	s.fenced = s.fenced || s.flavour == ghosts
+	s.gated = rng.IntN(2) == 0
 	table := weights(rng.IntN(3) == 0)
 	s.flavour.season(&table)
 	total := 0

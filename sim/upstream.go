@@ -15,6 +15,7 @@ type row struct {
 	table   *source
 	key     int
 	applied bool
+	files   []logFile // in which the redo log has it
 }
 
 // source is an upstream table, with what the downstream has of it.
@@ -23,6 +24,7 @@ type source struct {
 	slot    int
 	from    tso.TS // its rows are above
 	dropped bool
+	born    *change // the DDL that brought it
 	rows    []*row
 	ddls    []*change // those that part its rows, in order
 
@@ -37,6 +39,7 @@ type change struct {
 	scheduler.DDL
 	touched []*source
 	done    bool
+	logged  bool // in the redo log
 }
 
 // upstream is TiDB: a clock, tables, and the log of what was committed.
@@ -113,7 +116,7 @@ func (u *upstream) ddl(a, b uint32) {
 			break
 		}
 		c.Names = append(c.Names, slotName(slot))
-		c.Added = append(c.Added, u.create(slot).id)
+		c.add(u.create(slot))
 	case kind == 1: // drop
 		touch(s)
 		c.Removed = append(c.Removed, s.id)
@@ -122,7 +125,7 @@ func (u *upstream) ddl(a, b uint32) {
 		touch(s)
 		c.Removed = append(c.Removed, s.id)
 		s.dropped = true
-		c.Added = append(c.Added, u.create(s.slot).id)
+		c.add(u.create(s.slot))
 	case kind == 4: // rename two
 		touch(s)
 		if o := u.some(a + 1); o != s {
@@ -141,6 +144,11 @@ func (u *upstream) ddl(a, b uint32) {
 		touch(s)
 	}
 	u.ddls = append(u.ddls, c)
+}
+
+func (c *change) add(s *source) {
+	c.Added = append(c.Added, s.id)
+	s.born = c
 }
 
 func slotName(slot int) scheduler.Name {

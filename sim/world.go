@@ -13,6 +13,7 @@ const nodesMax = 5
 // world is a cluster, all that it talks to, and what has gone wrong.
 type world struct {
 	fenced      bool
+	gated       bool // there is a redo log
 	ownerConfig scheduler.Config
 
 	now    int64
@@ -47,10 +48,13 @@ type packet struct {
 const netMax = 48
 
 func newWorld(s setting) *world {
-	w := &world{fenced: s.fenced, ownerConfig: s.owner(), up: newUpstream(s.tables), rev: 1, lazy: s.lazy, causes: map[string]int{}}
+	w := &world{fenced: s.fenced, gated: s.gated, ownerConfig: s.owner(), up: newUpstream(s.tables), rev: 1, lazy: s.lazy, causes: map[string]int{}}
 	w.down = &downstream{
 		up: w.up, floors: map[capture.ID]scheduler.Term{}, record: map[int64]bool{}, syncEvery: s.syncEvery,
 		synced: w.up.now, saved: scheduler.Watermark{Checkpoint: w.up.now, Resolved: w.up.now},
+	}
+	if s.gated {
+		w.down.log = &redoLog{checkpoint: w.up.now, resolved: w.up.now, extents: map[string]int{}}
 	}
 	for i := range s.nodes {
 		w.start(i, uint32(s.drifts>>(4*i)))
@@ -80,7 +84,7 @@ func (w *world) start(at int, drift uint32) {
 	if w.etcdOwner == nil {
 		floor = w.rev + 1
 	}
-	c, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: n.id, Epoch: w.ownerConfig.Epoch, Incarnation: 1, Floor: floor, StatusesMax: 2})
+	c, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: n.id, Epoch: w.ownerConfig.Epoch, Incarnation: 1, Floor: floor, Gated: w.gated, StatusesMax: 2})
 	if err != nil {
 		w.fail(err)
 		return

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -65,6 +66,7 @@ func (m *Message) orders(b *out) {
 				b.fixed(2, uint64(p.TS))
 			})
 		}
+		b.fixed(5, uint64(o.Barrier.Gate))
 	})
 	for i := range o.Orders {
 		x := &o.Orders[i]
@@ -107,6 +109,7 @@ func (m *Message) report(b *out) {
 	b.num(10, r.Rows)
 	b.fixed(11, uint64(r.Written))
 	b.text(12, r.Warning)
+	b.text(13, string(r.Extents))
 	*b = append(*b, m.Unknown...)
 }
 
@@ -190,6 +193,8 @@ func (m *Message) readReport(f field) (err error) {
 		r.Written = tso.TS(f.num)
 	case 12:
 		r.Warning = f.text()
+	case 13:
+		r.Extents = slices.Clone(f.bytes)
 	default:
 		m.Unknown = append(m.Unknown, f.whole...)
 	}
@@ -238,6 +243,8 @@ func readBarrier(b []byte, v *scheduler.Barrier) error {
 			})
 			v.Tables = append(v.Tables, p)
 			return err
+		case 5:
+			v.Gate = tso.TS(f.num)
 		}
 		return nil
 	})

@@ -107,6 +107,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetBool(r.IntN(2) == 0)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(r.Int64() >> r.IntN(64) * int64(1-2*r.IntN(2)))
+	case reflect.Uint8:
+		v.SetUint(r.Uint64N(256))
 	case reflect.Uint32:
 		v.SetUint(uint64(r.Uint32()) >> r.IntN(33))
 	case reflect.Uint64:
