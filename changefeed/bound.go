@@ -67,6 +67,10 @@ func lasting(low time.Duration) bound {
 	return bound{"from " + short(low), func(v any) bool { return number(v) >= float64(low) }}
 }
 
+func lastingOrNothing(low time.Duration) bound {
+	return bound{"nothing, or from " + short(low), func(v any) bool { return number(v) == 0 || number(v) >= float64(low) }}
+}
+
 func lastingBetween(low, high time.Duration) bound {
 	return bound{short(low) + " to " + short(high), func(v any) bool { return number(v) >= float64(low) && number(v) <= float64(high) }}
 }

@@ -72,7 +72,14 @@ type Consistent struct {
 	FlushConcurrency         int             `toml:"flush-concurrency" json:"flush_concurrency,omitempty"`
 	MemoryUsage              ConsistentShare `toml:"memory-usage" json:"memory_usage"`
 	EventCollectorBatchCount *int            `toml:"event-collector-batch-count" json:"event_collector_batch_count,omitempty"`
+	// These two are Sluice's own. Where nothing is said of them nothing is kept, so that
+	// a release that does not know them reads the changefeed.
+	OnUpstreamLoss    string   `toml:"on-upstream-loss" json:"on_upstream_loss,omitempty"`
+	UpstreamLossGrace Duration `toml:"upstream-loss-grace" json:"upstream_loss_grace,omitzero"`
 }
+
+// On tells whether there is a redo log.
+func (c *Consistent) On() bool { return c.Level == "eventual" }
 
 // ConsistentShare is the redo log's part of the memory quota.
 type ConsistentShare struct {

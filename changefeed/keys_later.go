@@ -117,21 +117,31 @@ var pulsarKeys = lacking("sink.pulsar-config", kindQueue, whyQueue, []Key{
 	{Path: "output-raw-change-event", Meaning: "updates that move a row stay one event"},
 })
 
-var redoKeys = lacking("consistent", "", whyRedo, []Key{
-	{Path: "level", Meaning: "eventual turns the redo log on", bound: oneOf("none", "eventual")},
-	{Path: "max-log-size", Meaning: "MiB of a file", Effect: Nothing, bound: from(1)},
-	{Path: "flush-interval", Meaning: "ms between writes of the log", Effect: Nothing, bound: from(50)},
-	{Path: "meta-flush-interval", Meaning: "ms between writes of its state", Effect: Nothing, bound: from(50)},
-	{Path: "encoding-worker-num", Meaning: "threads that encode", Effect: Nothing, bound: from(0)},
-	{Path: "flush-worker-num", Meaning: "threads that write", Effect: Nothing, bound: from(0)},
-	{Path: "storage", Meaning: "where the log is", Effect: Nothing, bound: scheme("nfs", "local", "file", "s3", "gcs", "gs", "azblob", "azure", "noop", "blackhole")},
-	{Path: "use-file-backend", Meaning: "write to a local file first", Effect: Nothing},
-	{Path: "compression", Meaning: "of the log", Effect: Nothing, bound: oneOf("", "lz4")},
-	{Path: "flush-concurrency", Meaning: "parts of a file that are sent at once", Effect: Nothing, bound: from(0)},
-	{Path: "memory-usage.memory-quota-percentage", Meaning: "its part of memory-quota", Effect: Nothing, bound: between(0, 100)},
+var redoKeys = under("consistent", []Key{
+	{Path: "level", Meaning: "eventual turns the redo log on", Effect: Lacking, Why: whyRedo, bound: oneOf("none", "eventual")},
+	{Path: "max-log-size", Meaning: "MiB of a file, before it is compressed", bound: between(1, 1024)},
+	{Path: "flush-interval", Meaning: "ms that a row may wait for its file where no resolved-ts comes", bound: between(50, 600_000)},
+	{Path: "meta-flush-interval", Meaning: "ms between writes of the log's meta", bound: between(50, 600_000)},
+	{Path: "encoding-worker-num", Meaning: "threads that encode", Effect: Nothing, Why: "rows are kept as TiKV sent them: there is nothing to encode", bound: from(0)},
+	{Path: "flush-worker-num", Meaning: "threads that compress and write files; 0 is the default", bound: between(0, 128)},
+	{Path: "storage", Meaning: "where the log is: docs/storage.md has the addresses", bound: scheme("nfs", "local", "file", "s3", "gcs", "gs", "azblob", "azure", "noop", "blackhole")},
+	{Path: "use-file-backend", Meaning: "write to a local file first", Effect: Nothing, Why: "files are written from memory"},
+	{Path: "compression", Meaning: "of the log's files; zstd where nothing is said", bound: oneOf("", "none", "lz4", "zstd")},
+	{Path: "flush-concurrency", Meaning: "parts of a file that are sent at once", Effect: Nothing, Why: "several files are sent at once, flush-worker-num of them, each as a whole", bound: from(0)},
+	{Path: "memory-usage.memory-quota-percentage", Meaning: "part of memory-quota that rows may take on each capture while they wait for their file; 0 is the default", bound: between(0, 100)},
 	{Path: "memory-usage.event-cache-percentage", Meaning: "an older split of memory-quota", Effect: Nothing, Why: whyOld, bound: between(0, 100)},
-	{Path: "event-collector-batch-count", Meaning: "rows of a batch", Effect: Nothing, bound: between(0, 8192)},
+	{Path: "event-collector-batch-count", Meaning: "rows of a batch", Effect: Nothing, Why: "files are sized by max-log-size", bound: between(0, 8192)},
+	{Path: "on-upstream-loss", Meaning: "apply lets the owner bring the downstream to the log's resolved-ts once the upstream is lost", Effect: Lacking, Why: "this release does not judge by itself that an upstream is lost: sluice redo apply does the same when it is told to", bound: oneOf("", "none", "apply")},
+	{Path: "upstream-loss-grace", Meaning: "how long PD and all stores have to be out of reach for that; 5m where nothing is said", Effect: Nothing, Why: "it is about on-upstream-loss", bound: lastingOrNothing(30 * time.Second)},
 })
+
+// under are the keys of a table.
+func under(table string, keys []Key) []Key {
+	for i := range keys {
+		keys[i].Path = table + "." + keys[i].Path
+	}
+	return keys
+}
 
 var schedulerKeys = lacking("scheduler", "", whySplit, []Key{
 	{Path: "enable-table-across-nodes", Meaning: "cut large tables up for several captures", Effect: Nothing},

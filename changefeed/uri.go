@@ -132,6 +132,7 @@ func (c *Config) Check(u URI) (notes []string, err error) {
 		switch {
 		case k.sinks != "" && !slices.Contains(strings.Split(k.sinks, ", "), kind):
 			notes = append(notes, fmt.Sprintf("%s does nothing: it is about sinks of kind %s", l.place, k.sinks))
+		case k.Effect == Lacking && l.value == "none": // what is not asked for need not be there
 		case k.Effect == Lacking:
 			lacking = append(lacking, fmt.Sprintf("%s = %s (%s)", l.place, printValue(l.value), k.Why))
 		case k.Effect == Nothing:

@@ -68,6 +68,28 @@ func printValue(v any) string {
 // partitionRules choose a partition in Kafka; Pulsar takes any word for a key.
 var partitionRules = []string{"", "default", "table", "ts", "index-value", "rowid", "columns"}
 
+// keepsNothing tells whether a storage is none.
+func keepsNothing(u URI) bool {
+	scheme, _, _ := strings.Cut(u.Reveal(), "://")
+	return scheme == "noop" || scheme == "blackhole"
+}
+
+// redoQuota is the redo log's part of the memory quota, in bytes.
+func (c *Config) redoQuota() int64 {
+	quota, part := c.MemoryQuota, c.Consistent.MemoryUsage.MemoryQuotaPercentage
+	if quota == 0 {
+		quota = Default().MemoryQuota
+	}
+	if part == 0 {
+		part = Default().Consistent.MemoryUsage.MemoryQuotaPercentage
+	}
+	return int64(min(quota/100*part, 1<<40)) // more than any machine has
+}
+
+// RedoQuota is how many bytes of rows may wait on a capture for their file of the redo
+// log.
+func (c *Config) RedoQuota() int64 { return c.redoQuota() }
+
 // validateTogether checks what depends on several keys.
 func (c *Config) validateTogether() error {
 	refuse := cdcerr.ConfigInvalid.New
@@ -102,8 +124,13 @@ func (c *Config) validateTogether() error {
 		return refuse("integrity.integrity-check-level = %q: a checksum is over all columns, and sink.column-selectors leave some out", c.Integrity.CheckLevel)
 	case c.EnableActiveActive && c.Consistent.Level != "none":
 		return refuse("enable-active-active and consistent.level = %q: want one of them", c.Consistent.Level)
-	case c.Consistent.Level != "none" && c.Consistent.Storage == "":
+	case c.Consistent.On() && c.Consistent.Storage == "":
 		return refuse("consistent.storage is empty: want where the redo log is kept")
+	case c.Consistent.On() && keepsNothing(c.Consistent.Storage):
+		return refuse("consistent.storage = %q: it keeps nothing, and consistent.level = \"eventual\" promises that rows can be read from there: want a place, or level \"none\"", c.Consistent.Storage)
+	case c.Consistent.On() && c.redoQuota() < c.Consistent.MaxLogSize<<20:
+		return refuse("consistent.memory-usage.memory-quota-percentage = %d of memory-quota = %d is less than one file of consistent.max-log-size = %d MiB: want a smaller file, or more memory",
+			c.Consistent.MemoryUsage.MemoryQuotaPercentage, c.MemoryQuota, c.Consistent.MaxLogSize)
 	case c.Sink.SchemaRegistry != "" && c.Sink.Kafka != nil && c.Sink.Kafka.GlueSchemaRegistry != nil:
 		return refuse("sink.schema-registry and sink.kafka-config.glue-schema-registry-config: want one of them")
 	}
