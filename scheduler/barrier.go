@@ -177,7 +177,9 @@ func (o *Owner) dueNow(i int, p *pending) bool {
 	switch {
 	case p.Begun:
 		return true
-	case o.begun > 0 || i >= ahead || p.TS > o.limit() || o.cfg.Gated && p.TS > o.barrier.Gate:
+	case o.cfg.Gated && p.TS > o.barrier.Gate:
+		return false // it may wait for no row of anybody's (P5)
+	case o.begun > 0 || i >= ahead || p.TS > o.limit():
 		return false
 	}
 	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.reached(p)

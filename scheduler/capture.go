@@ -43,7 +43,9 @@ type Capture struct {
 	known   bool // the owner of the moment knows this life
 	barrier Barrier
 	gate    tso.TS // the highest that any owner told
-	extents []byte
+	logged  tso.TS // up to where the redo log has all spans that are written
+	extents []byte // ... in these files
+	unheard bool   // a span of those is in work
 	schema  tso.TS
 	blocks  map[span.TableID][]tso.TS // DDLs that are not done, in order
 
@@ -68,8 +70,8 @@ type held struct {
 type Work struct {
 	Verb Verb // Reset stands for all spans
 	Span span.Span
-	From tso.TS
-	Term Term // of Write: the sink's fence
+	From tso.TS // of Write: the redo log needs its rows above it, but not below Capture.Gate
+	Term Term   // of Write: the sink's fence
 }
 
 // Reset among Work ends everything that the half has, before anything new begins: the
@@ -103,7 +105,7 @@ func NewCapture(cfg CaptureConfig) (*Capture, error) {
 
 func newCapture(cfg CaptureConfig) *Capture {
 	return &Capture{
-		cfg: cfg, held: map[span.Span]*held{},
+		cfg: cfg, held: map[span.Span]*held{}, logged: tso.Max,
 		blocks: map[span.TableID][]tso.TS{}, checkpoints: newTally(), resolved: newTally(),
 	}
 }
@@ -179,12 +181,12 @@ func (c *Capture) obey(x Order) {
 		case Prepared:
 			h.status.Grant = x.Grant
 			h.status.Checkpoint = max(h.status.Checkpoint, x.From)
-			if c.cfg.Gated {
-				h.status.Resolved = 0 // what has arrived is not in the log yet
-			}
 			h.status.Resolved = max(h.status.Resolved, h.status.Checkpoint)
 			c.phase(h, Writing)
 			c.work = append(c.work, Work{Verb: Write, Span: x.Span, From: x.From, Term: c.term})
+			// Of this span the log has what everybody's log has, and the shell does not
+			// know of it yet.
+			c.logged, c.unheard = min(c.logged, max(x.From, c.gate)), true
 		case Absent, Preparing, Writing, Stopping, Stopped:
 		}
 	case Stop:

@@ -19,6 +19,11 @@
 // lease, which the writer's shell keeps; and on a new owner that places nothing before
 // every member has told what it holds, or cannot write any more.
 //
+// P5, where there is a redo log, is one number more in what captures are told: up to where
+// the log's meta on the storage has everything. What the meta may say next is the least of
+// what captures have logged; tables that a DDL brings are placed before it is done, so that
+// their rows are logged, and wait at it.
+//
 // Nothing walks all spans when a few changed: the watermark is the least of one floor a
 // capture and the spans that no floor covers; what is due waits in queues.
 //

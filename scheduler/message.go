@@ -106,8 +106,8 @@ type Status struct {
 	Traffic    uint64 // bytes a second
 }
 
-// Progress is a pair of timestamps with Checkpoint <= Resolved. With a redo log Resolved
-// is up to where the log has every row, durably.
+// Progress is a pair of timestamps with Checkpoint <= Resolved. In a floor, with a redo
+// log, Resolved is up to where the log has every row, durably.
 type Progress struct {
 	Checkpoint tso.TS
 	Resolved   tso.TS

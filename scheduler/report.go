@@ -154,14 +154,21 @@ func (c *Capture) Limit(s span.Span) tso.TS {
 // this capture's span has to be logged from there on only. 0 as long as nobody told.
 func (c *Capture) Gate() tso.TS { return c.gate }
 
-// Logged says which files of the redo log hold what Progress.Resolved of all spans
-// counts on. It is called before Progress that counts on more.
-func (c *Capture) Logged(extents []byte) { c.extents = extents }
+// Logged says up to where the redo log has every row of all spans whose Write was among
+// Work and that have not Ended, tso.Max where there are none, and in which files. Spans
+// whose Write is still to come out of Tick are not in it: until then it says nothing of
+// resolved.
+func (c *Capture) Logged(resolved tso.TS, extents []byte) {
+	c.extents = extents
+	if !c.unheard {
+		c.logged = resolved
+	}
+}
 
 // Tick is one beat, or a reason to tell at once: what is to be done, and the report.
 func (c *Capture) Tick(l capture.Liveness) CaptureReady {
 	r := CaptureReady{Work: c.work}
-	c.work = nil
+	c.work, c.unheard = nil, false
 	if c.owner == 0 {
 		return r
 	}
@@ -172,6 +179,9 @@ func (c *Capture) Tick(l capture.Liveness) CaptureReady {
 	}
 	if c.writes > 0 {
 		rep.Floor = Progress{c.checkpoints.min(), c.resolved.min()}
+		if c.cfg.Gated {
+			rep.Floor.Resolved = max(rep.Floor.Checkpoint, c.logged)
+		}
 	}
 	if !c.known {
 		rep.Fault = c.cfg.Fault

@@ -375,12 +375,11 @@ func (s *story) write() {
 			for z := range h.written {
 				h.written[z] = max(h.written[z], min(s.upto, h.Limit(z)))
 				p := scheduler.Progress{Checkpoint: h.written[z], Resolved: max(s.upto, h.written[z])}
-				if s.gated {
-					p.Resolved = max(s.logged, h.written[z])
-					h.Logged([]byte(fmt.Sprintf("%s:%d", id, s.logged)))
-				}
 				h.Progress(z, p)
 			}
+		}
+		if s.gated {
+			h.Logged(max(s.logged, h.Gate()), []byte(fmt.Sprintf("%s:%d", id, s.logged)))
 		}
 		if r := h.Tick(h.liveness); r.Report != nil {
 			h.reports = append(h.reports, *r.Report)

@@ -135,7 +135,7 @@ func (l *lead) tick(w *world, beat bool) {
 		l.tasks[len(l.tasks)-1].mark = r.Watermark
 	}
 	if w.gated {
-		l.heedLog(r.Log)
+		l.heedLog(w, r.Log)
 	}
 	for _, f := range r.Fences {
 		l.tasks = append(l.tasks, task{kind: taskFence, fence: f})

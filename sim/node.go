@@ -167,6 +167,7 @@ func (n *node) step(w *world, a, b uint32) {
 		n.half.Ended(s.span, s.at)
 		i := n.find(s.span)
 		n.spans = append(n.spans[:i], n.spans[i+1:]...)
+		n.logged(w)
 	}
 }
 
@@ -174,7 +175,7 @@ func (n *node) step(w *world, a, b uint32) {
 func (n *node) write(w *world, s *writing, b uint32) {
 	limit := min(n.half.Limit(s.span), w.up.now)
 	if limit <= s.at {
-		n.half.Progress(s.span, n.progress(w, s))
+		n.half.Progress(s.span, scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, w.up.now)})
 		return
 	}
 	x := &batch{upto: limit, deadline: n.leaseUntil}
@@ -222,13 +223,5 @@ func (n *node) flush(w *world, s *writing) {
 	for s.next < len(s.source.rows) && s.source.rows[s.next].ts <= s.at {
 		s.next++
 	}
-	n.half.Progress(s.span, n.progress(w, s))
-}
-
-// progress is how far a span is.
-func (n *node) progress(w *world, s *writing) scheduler.Progress {
-	if w.gated {
-		return scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, s.loggedTo)}
-	}
-	return scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, w.up.now)}
+	n.half.Progress(s.span, scheduler.Progress{Checkpoint: s.at, Resolved: max(s.at, w.up.now)})
 }

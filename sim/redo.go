@@ -30,11 +30,9 @@ func writerOf(id capture.ID, life int) string { return fmt.Sprintf("%s.%d", id, 
 // extent is what a capture reports of its files.
 func extent(writer string, files int) []byte { return fmt.Appendf(nil, "%s %d", writer, files) }
 
-func readExtent(b []byte) (writer string, files int) {
-	if _, err := fmt.Sscanf(string(b), "%s %d", &writer, &files); err != nil {
-		panic(err)
-	}
-	return writer, files
+func readExtent(b []byte) (writer string, files int, err error) {
+	_, err = fmt.Sscanf(string(b), "%s %d", &writer, &files)
+	return writer, files, err
 }
 
 // has tells whether the log has a row in a file that its meta counts on.
@@ -96,7 +94,21 @@ func (n *node) record(w *world, s *writing, b uint32) {
 		}
 	}
 	s.loggedTo = upto
-	n.half.Logged(extent(f.writer, f.number))
+	n.logged(w)
+}
+
+// logged tells up to where the log has all spans that are written.
+func (n *node) logged(w *world) {
+	if !w.gated {
+		return
+	}
+	least := tso.Max
+	for _, s := range n.spans {
+		if s.phase != scheduler.Prepare {
+			least = min(least, s.loggedTo)
+		}
+	}
+	n.half.Logged(least, extent(writerOf(n.id, n.life0), n.files))
 }
 
 // meta is a task of the owner's: what the meta is to say, put on the storage.
@@ -113,11 +125,14 @@ func (l *lead) meta(w *world) {
 }
 
 // heedLog keeps what the meta is to say: the newest of each writer's files.
-func (l *lead) heedLog(g scheduler.Log) {
+func (l *lead) heedLog(w *world, g scheduler.Log) {
 	changed := g.Resolved != l.log.Resolved
 	l.log = g
 	for _, b := range g.Extents {
-		writer, files := readExtent(b)
+		writer, files, err := readExtent(b)
+		if err != nil {
+			w.fail(breaks("P5", "extents %q came from nowhere: %v", b, err))
+		}
 		l.extents[writer] = max(l.extents[writer], files)
 	}
 	if changed {
