@@ -107,3 +107,29 @@ func ParseMeta(name string, data []byte) (*Meta, error) {
 	}
 	return m, nil
 }
+
+// EncodeExtents writes extents for who passes them on without looking into them.
+func EncodeExtents(all ...Extent) ([]byte, error) {
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, cdcerr.Bug("extents are no JSON: %v", err)
+	}
+	return text, nil
+}
+
+// ParseExtents reads what EncodeExtents wrote. A field that is not known is one that
+// this release would lose.
+func ParseExtents(text []byte) ([]Extent, error) {
+	var all []Extent
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&all); err != nil {
+		return nil, cdcerr.RedoCorrupted.New("what a capture says of its files cannot be read: %v: %.200q", err, text)
+	}
+	for _, e := range all {
+		if e.Writer == "" || e.Kind != Rows && e.Kind != DDLs {
+			return nil, cdcerr.RedoCorrupted.New("what a capture says of its files names no writer, or no kind: %.200q", text)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,366 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/ingest"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// RedoLog takes the changes of one changefeed on one capture; *redo.Writer is one.
+type RedoLog interface {
+	// Append takes a change and the table by which it is decoded. It may wait.
+	Append(ctx context.Context, raw *event.RawKV, t *event.Table) error
+	// Resolve says that every change at or below ts has been appended.
+	Resolve(ts tso.TS)
+}
+
+// LogFeedConfig is one changefeed's redo log on one capture.
+type LogFeedConfig struct {
+	Changefeed string
+	// StartTS is where the changefeed was created to begin: rows above it only.
+	StartTS    tso.TS
+	FilterLoop bool
+	// Table is the table by which a change is decoded, nil where nobody wants it.
+	Table func(*event.RawKV) (*event.Table, error)
+	Log   RedoLog
+}
+
+// LogFeed reads what is written of a changefeed on a capture a second time, for the redo
+// log: ahead of the sink, which waits for it (P5), and held up neither by a downstream
+// that is slow nor by DDLs that wait for it.
+//
+//	Write ─▶ behind: a reader of its own, up to where all are ─▶ all: one reader, in order
+//
+// One reader has all spans, so that the log is in order and a resolved-ts is one for all.
+// A span that begins lower than where that is catches up beside it: what it brings is
+// another run of the log.
+type LogFeed struct {
+	cfg    LogFeedConfig
+	in     *ingest.Ingest
+	schema Schema
+	wake   chan struct{} // holds one token
+
+	mu     sync.Mutex
+	orders []logOrder             // guarded by mu, as all below
+	spans  map[span.Span]*logSpan // those that are written
+	fresh  map[*logSpan]struct{}  // of these, those that what is durable of all need not have
+	at     tso.TS                 // all that have joined have been appended up to here
+}
+
+// logOrder is a span that comes, or one that goes.
+type logOrder struct {
+	span span.Span
+	of   *logSpan // nil: it goes
+}
+
+// logSpan is one span.
+type logSpan struct {
+	// base is up to where the log has it without this feed.
+	base tso.TS
+	// joined is where the one reader was when it took the span: what was durable then
+	// says nothing of it. tso.Max before.
+	joined tso.TS
+}
+
+// laggard is spans that catch up.
+type laggard struct {
+	rows  *ingest.Reader
+	at    tso.TS // they have been appended up to here
+	spans map[span.Span]*logSpan
+}
+
+// near is how far a laggard may be behind for all to wait for it. After it has joined
+// they would, and without that it could stay a step behind for ever.
+const near = time.Second
+
+// lookEvery is how often laggards are looked at while nothing else happens.
+const lookEvery = 20 * time.Millisecond
+
+// NewLogFeed makes a feed without spans. Of the schema it uses Resolved, and what
+// cfg.Table does; its caller calls Look when it has advanced.
+func NewLogFeed(cfg LogFeedConfig, in *ingest.Ingest, schema Schema) *LogFeed {
+	return &LogFeed{
+		cfg: cfg, in: in, schema: schema, wake: make(chan struct{}, 1),
+		spans: map[span.Span]*logSpan{}, fresh: map[*logSpan]struct{}{},
+	}
+}
+
+// Write lets a span be logged above a timestamp, up to which the log has it already. Like
+// Stop and Look it may be called by any goroutine and does not wait; what was done
+// already does nothing.
+func (f *LogFeed) Write(s span.Span, from tso.TS) {
+	f.mu.Lock()
+	if f.spans[s] == nil {
+		z := &logSpan{base: max(from, f.cfg.StartTS), joined: tso.Max}
+		f.spans[s] = z
+		f.fresh[z] = struct{}{}
+		f.orders = append(f.orders, logOrder{s, z})
+	}
+	f.mu.Unlock()
+	f.Look()
+}
+
+// Stop lets a span go. What was appended of it stays in the log.
+func (f *LogFeed) Stop(s span.Span) {
+	f.mu.Lock()
+	if z := f.spans[s]; z != nil {
+		delete(f.spans, s)
+		delete(f.fresh, z)
+		f.orders = append(f.orders, logOrder{span: s})
+	}
+	f.mu.Unlock()
+	f.Look()
+}
+
+// Look says that the schema may have advanced.
+func (f *LogFeed) Look() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// Logged is up to where the log has every span, durably, if it has made durable what was
+// appended up to a timestamp; tso.Max where there is no span.
+func (f *LogFeed) Logged(durable tso.TS) tso.TS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.spans) == 0 {
+		return tso.Max
+	}
+	least := tso.Max
+	for z := range f.fresh {
+		if durable > z.joined {
+			delete(f.fresh, z)
+			continue
+		}
+		least = min(least, z.base)
+	}
+	if len(f.fresh) < len(f.spans) {
+		least = min(least, durable)
+	}
+	return least
+}
+
+// Run feeds the log until ctx ends or something fails. It runs once.
+func (f *LogFeed) Run(ctx context.Context) error {
+	r := &logReader{LogFeed: f, all: f.reader(), raws: make([]*event.RawKV, rawsLen)}
+	defer r.close()
+	for {
+		if err := r.look(ctx); err != nil {
+			return fmt.Errorf("changefeed %s: feeding the redo log: %w", f.cfg.Changefeed, err)
+		}
+		var timer <-chan time.Time
+		if len(r.behind) > 0 {
+			timer = time.After(lookEvery)
+		}
+		select {
+		case <-f.wake:
+		case <-r.all.Advanced():
+		case <-timer:
+		case <-r.all.Failed():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *LogFeed) reader() *ingest.Reader {
+	return f.in.NewReader(ingest.ReaderConfig{FilterLoop: f.cfg.FilterLoop})
+}
+
+// logReader is Run's own.
+type logReader struct {
+	*LogFeed
+	all    *ingest.Reader
+	joined int // spans that it has
+	behind []*laggard
+	raws   []*event.RawKV
+}
+
+func (r *logReader) close() {
+	r.all.Close()
+	for _, l := range r.behind {
+		l.rows.Close()
+	}
+}
+
+// look does what can be done: spans that come and go, laggards, and then all.
+func (r *logReader) look(ctx context.Context) error {
+	select {
+	case <-r.all.Failed():
+		return r.all.Err()
+	default:
+	}
+	if err := r.obey(ctx); err != nil {
+		return err
+	}
+	schema := r.schema.Resolved()
+	wait := false
+	for i := 0; i < len(r.behind); {
+		l := r.behind[i]
+		there, err := r.catchUp(ctx, l, schema)
+		switch {
+		case err != nil:
+			return err
+		case there:
+			r.behind = append(r.behind[:i], r.behind[i+1:]...)
+			continue
+		}
+		wait = wait || l.rows.Resolved().Time().Add(near).After(r.at.Time())
+		i++
+	}
+	if wait || r.joined == 0 {
+		return nil
+	}
+	upper := min(r.all.Resolved(), schema)
+	if upper <= r.at {
+		return nil
+	}
+	return r.feed(ctx, r.all, r.at, upper, func(upto tso.TS) {
+		r.moveTo(upto)
+		r.cfg.Log.Resolve(upto)
+	})
+}
+
+// moveTo notes how far all are.
+func (r *logReader) moveTo(ts tso.TS) {
+	r.mu.Lock()
+	r.at = max(r.at, ts)
+	r.mu.Unlock()
+}
+
+// obey takes spans in and lets them go. Those that come together and have to catch up
+// do so together.
+func (r *logReader) obey(ctx context.Context) error {
+	r.mu.Lock()
+	orders := r.orders
+	r.orders = nil
+	r.mu.Unlock()
+	var l *laggard
+	for _, o := range orders {
+		if o.of == nil {
+			r.leave(o.span)
+			if l != nil && len(l.spans) == 0 {
+				l = nil // it is closed
+			}
+			continue
+		}
+		if r.joined == 0 && o.of.base > r.at {
+			r.moveTo(o.of.base) // nobody has anything in between
+		}
+		if o.of.base >= r.at {
+			if err := r.join(ctx, o.span, o.of, o.of.base); err != nil {
+				return err
+			}
+			continue
+		}
+		if l == nil {
+			l = &laggard{rows: r.reader(), at: tso.Max, spans: map[span.Span]*logSpan{}}
+			r.behind = append(r.behind, l)
+		}
+		l.spans[o.span] = o.of
+		l.at = min(l.at, o.of.base)
+		if err := l.rows.Follow(ctx, o.span, o.of.base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join gives a span to the reader that has all.
+func (r *logReader) join(ctx context.Context, s span.Span, z *logSpan, from tso.TS) error {
+	if err := r.all.Follow(ctx, s, from); err != nil {
+		return err
+	}
+	r.joined++
+	r.mu.Lock()
+	z.joined = r.at
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *logReader) leave(s span.Span) {
+	for i, l := range r.behind {
+		if l.spans[s] == nil {
+			continue
+		}
+		l.rows.Leave(s)
+		if delete(l.spans, s); len(l.spans) == 0 {
+			l.rows.Close()
+			r.behind = append(r.behind[:i], r.behind[i+1:]...)
+		}
+		return
+	}
+	r.all.Leave(s)
+	r.joined--
+}
+
+// catchUp appends what can be of a laggard, and joins it to all once it is there.
+func (r *logReader) catchUp(ctx context.Context, l *laggard, schema tso.TS) (there bool, err error) {
+	select {
+	case <-l.rows.Failed():
+		return false, l.rows.Err()
+	default:
+	}
+	upper := min(l.rows.Resolved(), schema, r.at)
+	if upper > l.at {
+		if err := r.feed(ctx, l.rows, l.at, upper, func(upto tso.TS) { l.at = upto }); err != nil {
+			return false, err
+		}
+	}
+	if l.at < r.at {
+		return false, nil
+	}
+	for s, z := range l.spans {
+		if err := r.join(ctx, s, z, r.at); err != nil {
+			return false, err
+		}
+	}
+	l.rows.Close()
+	return true, nil
+}
+
+// feed appends the rows in (lower, upper] that anybody wants, and tells up to where it
+// has: nothing at or below comes any more.
+func (r *logReader) feed(ctx context.Context, rows *ingest.Reader, lower, upper tso.TS, tell func(upto tso.TS)) error {
+	rows.Readable(upper)
+	it, err := rows.Fetch(lower, upper)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for n := len(r.raws); n == len(r.raws); {
+		if n, err = it.Next(r.raws); err != nil {
+			return err
+		}
+		for _, raw := range r.raws[:n] {
+			t, err := r.cfg.Table(raw)
+			if err != nil {
+				return err
+			}
+			if t == nil {
+				continue
+			}
+			if err := r.cfg.Log.Append(ctx, raw, t); err != nil {
+				return err
+			}
+		}
+		if n == len(r.raws) {
+			if upto := r.raws[n-1].CommitTS.Prev(); upto > lower {
+				tell(upto)
+				rows.Forget(upto)
+			}
+		}
+	}
+	clear(r.raws)
+	tell(upper)
+	rows.Forget(upper)
+	return nil
+}
