@@ -111,7 +111,7 @@ func lackingRoutes() []route {
 	lack(get, one+"/get_dispatcher_count", "there are no dispatchers; /tables lists the tables by capture")
 	lack(post, "/api/v1/changefeeds/{changefeed_id}/tables/rebalance_table", whole)
 	lack(post, "/api/v1/changefeeds/{changefeed_id}/tables/move_table", whole)
-	lack(post, "/api/v2/log/redact", "no line of the log is about a row; what a downstream says of one is printed as it came")
+	lack(post, "/api/v2/log/redact", "rows are not logged, but an error about one names its table, key, column and value, and so does the downstream's message")
 	for _, method := range []string{get, post, del} {
 		lack(method, "/debug/failpoints", "faults are injected by tests, from outside")
 	}

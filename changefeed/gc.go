@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -36,7 +37,11 @@ func (l *Life) collected(v View) {
 	s := &l.status
 	if !v.Blocking {
 		if held < v.Safepoint {
-			l.lose(v.Now, cdcerr.SnapshotLostByGC.New("checkpoint-ts %d (%s), GC safepoint %d (%s)", s.CheckpointTS, s.CheckpointTS.Time(), v.Safepoint, v.Safepoint.Time()))
+			why := v.Why
+			if why == "" {
+				why = fmt.Sprintf("GC safepoint %d (%s)", v.Safepoint, v.Safepoint.Time())
+			}
+			l.lose(v.Now, cdcerr.SnapshotLostByGC.New("checkpoint-ts %d (%s), %s", s.CheckpointTS, s.CheckpointTS.Time(), why))
 		}
 		return
 	}

@@ -61,8 +61,11 @@ type Report struct {
 type View struct {
 	// Now is the wall clock in PD's time.
 	Now time.Time
-	// Safepoint is below what GC may collect, as PD says; 0 is not known.
+	// Safepoint is below what GC may collect, as PD says; 0 is not known. Where PD only
+	// said that it has passed what is held, it is the least that it can be, and Why is
+	// what PD said.
 	Safepoint tso.TS
+	Why       string
 	// Blocking says that it is our own hold that stands at Safepoint.
 	Blocking bool
 }

@@ -30,13 +30,14 @@ type feed struct {
 
 	writing sync.Mutex // held while etcd is written, so that writes are in order
 
-	mu     sync.Mutex
-	life   *changefeed.Life // nil: what etcd keeps cannot be read; guarded by mu
-	broken error            // why; guarded by mu
-	kept   *meta.Changefeed // as etcd has it; guarded by mu
-	ready  changefeed.Ready // what follows and is not done yet; guarded by mu
-	run    *run             // nil: none; guarded by mu
-	safe   tso.TS           // what GC has passed, where it was faster than we; guarded by mu
+	mu      sync.Mutex
+	life    *changefeed.Life // nil: what etcd keeps cannot be read; guarded by mu
+	broken  error            // why; guarded by mu
+	kept    *meta.Changefeed // as etcd has it; guarded by mu
+	ready   changefeed.Ready // what follows and is not done yet; guarded by mu
+	run     *run             // nil: none; guarded by mu
+	safe    tso.TS           // what GC has passed, where it was faster than we; guarded by mu
+	safeWhy string           // what PD said of it; guarded by mu
 }
 
 // runShift makes room for the runs of one owner between those of the next.
@@ -184,11 +185,11 @@ func (f *feed) persist(ctx context.Context) error {
 
 // view is what the life has to know of the time and of GC. Its caller holds mu.
 func (f *feed) view() changefeed.View {
-	v := changefeed.View{Now: f.reign.cfg.Now(), Safepoint: f.safe}
+	v := changefeed.View{Now: f.reign.cfg.Now(), Safepoint: f.safe, Why: f.safeWhy}
 	if v.Safepoint == 0 {
 		v.Safepoint, v.Blocking = 1, true // our hold stands: only its age counts
 	}
-	f.safe = 0
+	f.safe, f.safeWhy = 0, ""
 	return v
 }
 
@@ -339,10 +340,13 @@ func (f *feed) mayResume(needs bool, at tso.TS) bool {
 	return true
 }
 
-// passed says that GC has passed what the changefeed holds.
-func (f *feed) passed(safepoint tso.TS) {
+// passed says that GC has passed what the changefeed holds: the safepoint is no lower,
+// and why says what it is.
+func (f *feed) passed(safepoint tso.TS, why string) {
 	f.mu.Lock()
-	f.safe = max(f.safe, safepoint)
+	if safepoint > f.safe {
+		f.safe, f.safeWhy = safepoint, why
+	}
 	f.mu.Unlock()
 	f.look()
 }

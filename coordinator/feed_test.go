@@ -51,7 +51,7 @@ func TestHolds(t *testing.T) {
 	f.kept.Status.State = "finished"
 	is(f, 0, 0)
 	f.kept.Status.State = "stopped"
-	f.passed(at)
+	f.passed(at, "")
 	is(f, 0, 0)
 	f = held(t, tso.At(began.Add(-2*time.Hour)))
 	is(f, 0, 0) // it is older than gc-ttl

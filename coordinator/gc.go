@@ -89,7 +89,7 @@ func (r *reign) holdNow(ctx context.Context) error {
 		passed = low.Next()
 		r.gc.passed = max(r.gc.passed, passed)
 		for _, f := range holders {
-			f.passed(passed)
+			f.passed(passed, cdcerr.Detail(err))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,10 +91,11 @@ func TestHold(t *testing.T) {
 	n.end(s)
 	_, err = p.DeleteGCBarrier(ctx, &pdpb.DeleteGCBarrierRequest{Header: p.header, BarrierId: "sluice-test"})
 	must(t, err)
-	p.collect(low.Next())
+	gone := low + 3
+	p.collect(gone)
 	n = s.node()
 	s.until("it is lost", func() bool { return s.get(n).State == "failed" })
-	if f := s.get(n); f.Error == nil || f.Error.Code != cdcerr.SnapshotLostByGC.ID {
+	if f := s.get(n); f.Error == nil || f.Error.Code != cdcerr.SnapshotLostByGC.ID || !strings.Contains(f.Error.Message, fmt.Sprintf("GC safepoint %d", gone)) {
 		t.Errorf("%+v", f)
 	}
 	s.runs(n)

@@ -80,7 +80,7 @@ func idle() map[string]string {
 		"kv-client.frontier-concurrent":    streams,
 		"kv-client.worker-pool-size":       streams,
 		"kv-client.region-retry-duration":  "a region is asked for until it answers",
-		"security.redact-info-log":         "no line of the log is about a row, but a downstream's own messages are printed as they came",
+		"security.redact-info-log":         "rows are not logged, but an error about one names its table, key, column and value, and so does the downstream's message",
 		"debug":                            "what it tunes is built otherwise here, save for sync-point-interval-min",
 	}
 }
