@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/sluice-cdc/sluice/capture"
@@ -11,6 +13,7 @@ import (
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -83,36 +86,178 @@ func (c *PartConfig) Validate() error {
 // Part is one changefeed's part on one capture: it does what the changefeed's owner
 // orders.
 type Part struct {
-	cfg PartConfig
+	cfg      PartConfig
+	path     Path
+	scope    filter.Scope
+	recorder *pipeline.Recorder
+
+	mu      sync.Mutex
+	half    *scheduler.Capture   // guarded by mu, like all below: the engine asks it for limits
+	passed  tso.TS               // every DDL at or below is done, and durably known
+	fresh   map[span.Span]uint64 // orders to write whose rows wait until replay has looked, by their number
+	orders  uint64               // numbers those
+	engine  Engine               // nil: there is none
+	past    pipeline.Progress    // of engines that have ended
+	before  uint64               // rows written in lives before
+	floor   scheduler.Progress   // of what is written; 0 where nothing is
+	warning warning
 }
 
 // Part makes a changefeed's part on this capture, which must be running.
-func (c *Capture) Part(cfg PartConfig) (*Part, error) {
+func (c *Capture) Part(cfg PartConfig) (*Part, error) { return NewPart(cfg, dataPath{c}) }
+
+// NewPart makes a part that drives a path of its caller's.
+func NewPart(cfg PartConfig, path Path) (*Part, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Encode == nil {
+		cfg.Encode = error.Error
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Part{cfg: cfg}, nil
+	rules, err := filter.New(cfg.Filter)
+	if err != nil {
+		return nil, err
+	}
+	half, err := scheduler.NewCapture(scheduler.CaptureConfig{
+		ID: cfg.ID, Epoch: cfg.Epoch, Incarnation: 1, Floor: cfg.Floor, StatusesMax: scheduler.StatusesMax,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Part{
+		cfg: cfg, path: path, half: half, passed: cfg.Checkpoint, fresh: map[span.Span]uint64{},
+		scope:    filter.Scope{Rules: rules, ForceReplicate: cfg.ForceReplicate, PrimaryOnly: cfg.FilterLoop},
+		recorder: pipeline.NewRecorder(recorded),
+	}, nil
 }
+
+// Between two lives that fail nothing is opened and read for so long, twice as long
+// each time: what fails at once would else ask upstream and downstream for their
+// schema a thousand times a second. A life that lasts is a new beginning.
+const (
+	restMin = 100 * time.Millisecond
+	restMax = 5 * time.Second
+	lasting = 30 * time.Second
+)
 
 // Run obeys until ctx ends; nothing of the part writes any more when it returns. What
 // fails meanwhile is told to the owner and begun anew.
 func (p *Part) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
+	var rest time.Duration
+	for {
+		began := time.Now()
+		err := p.live(ctx, began.Add(rest))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Since(began) > lasting {
+			rest = 0
+		}
+		rest = min(max(restMin, 2*rest), restMax)
+		p.end(err)
+	}
 }
 
-// Progress is what was done since Run began, over all lives.
-func (p *Part) Progress() pipeline.Progress { return pipeline.Progress{} }
+// end goes over to the next life, when everything of the last one has ended.
+func (p *Part) end(err error) {
+	fault := ""
+	switch {
+	case errors.Is(err, errOutdated), errors.Is(err, context.Canceled):
+		// Nobody's fault: the second when the capture itself ends.
+		p.cfg.Log.Info("beginning anew", "changefeed", p.cfg.Name, "capture", p.cfg.ID, "why", err)
+	case cdcerr.LeaveEnded.Is(err), cdcerr.Fenced.Is(err):
+		// What it had is somebody else's by now, or will be: that is the owner's to know.
+		p.cfg.Log.Info("the leave to write is over; beginning anew", "changefeed", p.cfg.Name, "capture", p.cfg.ID, "error", err)
+	default:
+		fault = p.cfg.Encode(err)
+		p.cfg.Log.Warn("replicating failed on this capture; beginning anew", "changefeed", p.cfg.Name, "capture", p.cfg.ID, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.half, p.before = p.half.Next(fault), p.past.Rows
+	clear(p.fresh)
+	p.warning = warning{}
+}
+
+// Limit is up to where rows of a span may be written now.
+func (p *Part) limit(s span.Span) tso.TS {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.fresh) > 0 {
+		if _, ok := p.fresh[s]; ok {
+			return 0
+		}
+	}
+	return p.half.Limit(s)
+}
+
+// Progress is what was done since Run began, over all lives. Checkpoint and resolved-ts
+// are the least of the spans that are written; of none, where the changefeed is.
+func (p *Part) Progress() pipeline.Progress {
+	out := p.did()
+	p.mu.Lock()
+	at := p.floor
+	if at.Checkpoint == 0 {
+		at = scheduler.Progress{Checkpoint: p.passed, Resolved: p.passed}
+	}
+	p.mu.Unlock()
+	out.Checkpoint, out.Resolved = at.Checkpoint, at.Resolved
+	out.Lag = time.Since(out.Checkpoint.Time())
+	return out
+}
+
+// did is what all engines have done together.
+func (p *Part) did() pipeline.Progress {
+	p.mu.Lock()
+	out, engine := p.past, p.engine
+	p.mu.Unlock()
+	if engine != nil { // unlocked, since it asks for limits with locks of its own
+		out = plus(out, engine.Progress())
+	}
+	return out
+}
+
+// plus adds what two engines have done.
+func plus(a, b pipeline.Progress) pipeline.Progress {
+	a.Rows += b.Rows
+	a.Txns += b.Txns
+	a.Unknown += b.Unknown
+	a.LeftOut += b.LeftOut
+	a.Written = max(a.Written, b.Written)
+	return a
+}
 
 // History is the last moves of the part's timestamps, oldest first.
-func (p *Part) History() []tso.Move { return nil }
+func (p *Part) History() []tso.Move { return p.recorder.Moves() }
 
 // Spans are what the part has something of, in no order.
-func (p *Part) Spans() []scheduler.Status { return nil }
+func (p *Part) Spans() []scheduler.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.half.Statuses()
+}
 
-// Len is how many Spans there are, cheaply: none is what a capture waits for that is on
-// its way out.
-func (p *Part) Len() int { return 0 }
+// Len is how many Spans there are: none is what a capture waits for that is on its way
+// out.
+func (p *Part) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.half.Len()
+}
+
+// warning is what the sink rides out. It is over when everything is downstream that
+// had been read when it came.
+type warning struct {
+	text string
+	upto tso.TS // 0 until the next report
+}
+
+func (p *Part) warn(err error) {
+	w := warning{text: p.cfg.Encode(err)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.warning = w
+}

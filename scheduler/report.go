@@ -223,3 +223,6 @@ func (c *Capture) Statuses() []Status {
 
 // Barrier is what the owner of the moment, or the last one, has told of it.
 func (c *Capture) Barrier() Barrier { return c.barrier }
+
+// Owner is the owner of the moment, 0 before any was heard.
+func (c *Capture) Owner() Revision { return c.owner }
