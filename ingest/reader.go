@@ -16,7 +16,20 @@ type ReaderConfig struct {
 	// Record gets every move of the subscriptions that the reader shares, from
 	// their goroutines; nil for nobody.
 	Record func(...tso.Move)
+	// Wake is called whenever Advanced gets a token and when Failed is closed, so that
+	// one goroutine can follow many readers. It is called in the midst of the rows'
+	// arrival, and may neither wait nor call back; nil for nobody.
+	Wake func()
 }
+
+// Group is readers that one goroutine reads in turns, each at a place of its own.
+type Group struct {
+	in   *Ingest
+	rows *sorter.Group
+}
+
+// NewGroup makes a group without readers.
+func (n *Ingest) NewGroup() *Group { return &Group{in: n, rows: n.rows.NewGroup()} }
 
 // Reader gives one changefeed the rows of the spans that it follows. It is used
 // by one goroutine, and by another one that calls Forget.
@@ -24,6 +37,7 @@ type Reader struct {
 	in         *Ingest
 	filterLoop bool
 	record     func(...tso.Move)
+	wake       func() // nil: nobody's
 	rows       *sorter.Reader
 	failed     chan struct{} // closed when a subscription has failed
 
@@ -33,11 +47,15 @@ type Reader struct {
 	err   error
 }
 
+// NewReader makes a reader that follows nothing, and is a group by itself. It must be
+// closed.
+func (n *Ingest) NewReader(cfg ReaderConfig) *Reader { return n.NewGroup().NewReader(cfg) }
+
 // NewReader makes a reader that follows nothing. It must be closed.
-func (n *Ingest) NewReader(cfg ReaderConfig) *Reader {
+func (g *Group) NewReader(cfg ReaderConfig) *Reader {
 	return &Reader{
-		in: n, filterLoop: cfg.FilterLoop, record: cfg.Record,
-		rows:   n.rows.NewReader(),
+		in: g.in, filterLoop: cfg.FilterLoop, record: cfg.Record, wake: cfg.Wake,
+		rows:   g.rows.NewReader(cfg.Wake),
 		failed: make(chan struct{}),
 		pulls:  make(map[span.Span]*pull),
 		late:   make(map[span.Span]struct{}),
@@ -163,6 +181,9 @@ func (r *Reader) failLocked(err error) {
 	if r.err == nil {
 		r.err = err
 		close(r.failed)
+		if r.wake != nil {
+			r.wake()
+		}
 	}
 }
 
@@ -190,3 +211,9 @@ func (r *Reader) Fetch(lower, upper tso.TS) (*sorter.Iterator, error) {
 // Readable says that the reader will read and forget everything at or below
 // upto that is resolved, without waiting for any further row.
 func (r *Reader) Readable(upto tso.TS) { r.rows.Readable(upto) }
+
+// Look is Readable, and says up to where the spans are resolved, and whether there may
+// be a row above lower and at or below both.
+func (r *Reader) Look(lower, upto tso.TS) (resolved tso.TS, rows bool) {
+	return r.rows.Look(lower, upto)
+}

@@ -88,7 +88,7 @@ func (r *reader) carryOut(ctx context.Context, p *planned) error {
 		return cdcerr.Bug("DDL job %d of %d came when everything up to %d was read", p.JobID, p.SwitchTS, r.last)
 	}
 	r.cfg.Recorder.Record(tso.Move{Stage: tso.StageBarrier, From: r.last, To: p.SwitchTS, Cause: causeDDL})
-	clear(r.wanted)
+	clear(r.cutter.wanted)
 	if p.err != nil {
 		return p.err
 	}

@@ -28,100 +28,126 @@ func (l *large) is(raw *event.RawKV) bool {
 // all other tables a key has one row, and that one change a transaction.
 func rivals(t *event.Table) bool { return t.Handle.Kind == event.RowIDHandle && len(t.Key) > 0 }
 
-// beginLarge gives up holding the transaction that the change belongs to. What
-// comes before it is queued.
-func (r *reader) beginLarge(ctx context.Context, raw *event.RawKV) error {
-	txn, bytes := r.batch.lastTxn()
-	r.large = &large{commit: txn.CommitTS, start: txn.StartTS, rows: len(txn.Rows), bytes: bytes}
+// beginLarge gives up holding the transaction that the change belongs to, which the
+// batch has already. What comes before it is queued.
+//
+// Where it is crowded the turn ends before the transaction. Another one of the same
+// commit-ts may be queued already, and comes again.
+func (c *cutter) beginLarge(ctx context.Context, t *turn, raw *event.RawKV) (state, error) {
+	txn, bytes := c.batch.lastTxn()
+	l := &large{commit: txn.CommitTS, start: txn.StartTS, rows: len(txn.Rows), bytes: bytes}
 	for _, row := range txn.Rows {
-		r.large.rivals = r.large.rivals || row.Before != nil && rivals(row.Table)
+		l.rivals = l.rivals || row.Before != nil && rivals(row.Table)
 	}
-	r.batch.dropTxn(raw)
-	return r.flush(ctx, r.before(raw))
+	c.batch.dropTxn(raw)
+	if err := c.flush(ctx, t, t.before(raw)); err != nil {
+		return turnOver, err
+	}
+	if c.most > 0 && c.larges >= c.most {
+		return turnCrowded, nil
+	}
+	c.larges++
+	t.large = l
+	c.took(t, raw)
+	return turnOver, nil
 }
 
 // survey counts a change of the large transaction. What an expression leaves out
 // is counted with it: that shows when it is delivered.
-func (r *reader) survey(raw *event.RawKV) error {
-	t, _, err := r.countedTable(raw)
-	if t == nil || err != nil {
+func (c *cutter) survey(t *turn, raw *event.RawKV) error {
+	of, _, err := c.countedTable(raw)
+	if of == nil || err != nil {
 		return err
 	}
 	if raw.Op == event.Delete && len(raw.Old) == 0 {
 		return nil // of a row that never was
 	}
-	l := r.large
+	l := t.large
 	l.rows++
 	values := 0
 	if len(raw.Old) > 0 {
-		values += len(t.Columns)
-		l.rivals = l.rivals || rivals(t)
+		values += len(of.Columns)
+		l.rivals = l.rivals || rivals(of)
 	}
 	if raw.Op == event.Put {
-		values += len(t.Columns)
+		values += len(of.Columns)
 	}
 	l.bytes += heldBytes(raw, values)
 	return nil
 }
 
-// deliverLarge queues the large transaction, if there is one, in pieces: what
-// gives up keys first, if others may take them.
-func (r *reader) deliverLarge(ctx context.Context) error {
-	l := r.large
-	if l == nil {
-		return nil
-	}
-	r.large = nil
-	if r.sink.Whole() {
+// deliver begins to queue the large transaction in pieces: what gives up keys first, if
+// others may take them.
+func (c *cutter) deliver(t *turn) error {
+	l := t.large
+	if c.whole() {
 		return cdcerr.TxnTooLarge.New("the transaction of start-ts %d and commit-ts %d has %d rows that take %d bytes, at most %d can be held",
-			l.start, l.commit, l.rows, l.bytes, r.cfg.TxnBytes)
+			l.start, l.commit, l.rows, l.bytes, c.txnBytes)
 	}
-	r.cfg.Log.Info("a transaction is written in pieces: it is too large to be held", "changefeed", r.cfg.Changefeed,
-		"start-ts", l.start, "commit-ts", l.commit, "rows", l.rows, "bytes", l.bytes, "most", r.cfg.TxnBytes)
-	p := &pieces{reader: r}
+	c.log.Info("a transaction is written in pieces: it is too large to be held", "changefeed", c.changefeed,
+		"start-ts", l.start, "commit-ts", l.commit, "rows", l.rows, "bytes", l.bytes, "most", c.txnBytes)
+	t.pieces = &pieces{cutter: c, turn: t, passes: []func(*event.Row) *event.Row{taken}}
 	if l.rivals {
-		if err := p.pass(ctx, l, given); err != nil {
-			return err
-		}
+		t.pieces.passes = []func(*event.Row) *event.Row{given, taken}
 	}
-	if err := p.pass(ctx, l, taken); err != nil {
-		return err
-	}
-	return p.end(ctx)
+	return nil
 }
 
 // pieces queues a transaction piece by piece, one behind what it has read, since
 // the last one has to say that it is.
 type pieces struct {
-	*reader
-	last *item
-	n    int
+	*cutter
+	turn   *turn
+	passes []func(*event.Row) *event.Row // the part that each picks; those to come
+	stream                               // of the first of passes, without an iterator before it begins
+	last   *item
+	count  int
 }
 
-// pass reads the transaction once and delivers the part of it that part picks.
-func (p *pieces) pass(ctx context.Context, l *large, part func(*event.Row) *event.Row) error {
-	it, err := p.rows.Fetch(l.commit.Prev(), l.commit)
-	if err != nil {
-		return err
+// run goes on with it; open says that it was interrupted.
+func (p *pieces) run(ctx context.Context, most int) (open bool, err error) {
+	for ; len(p.passes) > 0; p.passes = p.passes[1:] {
+		if open, err := p.pass(ctx, most); open || err != nil {
+			return open, err
+		}
+		p.close()
 	}
-	defer it.Close()
-	raws := make([]*event.RawKV, rawsLen)
-	for {
-		n, err := it.Next(raws)
+	return false, p.end(ctx)
+}
+
+// pass reads the transaction and delivers the part of it that the first of passes picks.
+func (p *pieces) pass(ctx context.Context, most int) (open bool, err error) {
+	l := p.turn.large
+	if p.it == nil {
+		it, err := p.turn.rows.Fetch(l.commit.Prev(), l.commit)
 		if err != nil {
-			return err
+			return false, err
 		}
-		for _, raw := range raws[:n] {
-			if !l.is(raw) {
-				continue // another transaction has the same commit-ts
-			}
-			if err := p.take(ctx, raw, part); err != nil {
-				return err
-			}
+		p.stream = stream{it: it, raws: make([]*event.RawKV, rawsLen)}
+	}
+	for {
+		raw, err := p.peek()
+		if raw == nil || err != nil {
+			return false, err
 		}
-		if n < len(raws) {
-			return nil
+		if p.turn.spent(most) && p.batch.empty() {
+			return true, nil
 		}
+		p.next++
+		p.worked(p.turn)
+		if !l.is(raw) {
+			continue // another transaction has the same commit-ts
+		}
+		if err := p.take(ctx, raw, p.passes[0]); err != nil {
+			return false, err
+		}
+	}
+}
+
+func (p *pieces) close() {
+	if p.it != nil {
+		p.it.Close()
+		p.it = nil
 	}
 }
 
@@ -147,8 +173,9 @@ func (p *pieces) take(ctx context.Context, raw *event.RawKV, part func(*event.Ro
 // cut makes a piece of what has been gathered.
 func (p *pieces) cut(ctx context.Context) error {
 	txns, rows := p.batch.take()
-	p.n++
-	txns[0].Piece, txns[0].More = p.n, true
+	p.count++
+	txns[0].Piece, txns[0].More = p.count, true
+	p.turn.batches, p.turn.idle = p.turn.batches+1, 0
 	before := p.last
 	p.last = &item{txns: txns, rows: rows}
 	if before == nil {

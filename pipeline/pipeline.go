@@ -242,7 +242,7 @@ type Progress struct {
 	DDLs       uint64
 	Unknown    uint64 // rows dropped because no schema knows their physical id
 	LeftOut    uint64 // rows of tables that the filter leaves out
-	Written    tso.TS // the commit-ts of the last rows that the sink has taken
+	Written    tso.TS // the greatest commit-ts of the rows that the sink has taken
 	SyncPoint  tso.TS // the last one that the sink has noted
 	Checkpoint tso.TS
 	Resolved   tso.TS

@@ -6,7 +6,6 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
-	"github.com/sluice-cdc/sluice/mount"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -38,44 +37,21 @@ type reader struct {
 	skipped map[int64]bool
 	sync    tso.TS // the next sync point; tso.Max where there are none
 
-	raws    []*event.RawKV
-	mounter *mount.Mounter
-	batch   batch
-	large   *large // a transaction that is too large for the batch, while its rows are passed over
-	unknown uint64
-	leftOut uint64
-
-	// The last answer of the schema, for rows of tableID committed at tableTS.
-	tableID int64
-	tableTS tso.TS
-	table   *event.Table
-	wanted  map[*event.Table]verdict // since the last DDL
+	cutter *cutter
 }
-
-// verdict is what is wanted of a table's rows.
-type verdict struct {
-	wanted bool
-	rows   *filter.RowRule
-}
-
-// rawsLen is how many rows are taken from the sorter at once: enough to make a
-// call nothing, few enough to stay in the processor's cache.
-const rawsLen = 256
 
 func newReader(p *Pipeline, queue chan<- item) *reader {
 	last := max(p.cfg.StartTS, p.cfg.Checkpoint)
-	return &reader{
+	r := &reader{
 		Pipeline: p, queue: queue,
-		scope:   filter.Scope{Rules: p.cfg.Filter, ForceReplicate: p.cfg.ForceReplicate, PrimaryOnly: p.cfg.FilterLoop},
 		last:    last,
 		upto:    last,
 		skipped: map[int64]bool{},
 		sync:    p.cfg.syncPointAbove(p.cfg.Checkpoint),
-		raws:    make([]*event.RawKV, rawsLen),
-		mounter: mount.New(),
-		batch:   batch{rowsMax: p.cfg.BatchRows, bytesMax: p.cfg.BatchBytes},
-		wanted:  map[*event.Table]verdict{},
 	}
+	r.cutter = newCutter(&p.cfg, p.schema, p.sink.Whole, r.put, p.note)
+	r.scope = r.cutter.scope
+	return r
 }
 
 // run goes from bound to bound until the target-ts.
@@ -231,168 +207,15 @@ func (r *reader) step(ctx context.Context, upper tso.TS, cause string) error {
 
 // read queues all rows in (last, upper].
 func (r *reader) read(ctx context.Context, upper tso.TS) error {
-	it, err := r.rows.Fetch(r.last, upper)
+	t, err := r.cutter.begin(r.rows, r.last, upper, r.upto)
 	if err != nil {
 		return err
 	}
-	defer it.Close()
-	for {
-		n, err := it.Next(r.raws)
-		if err != nil {
-			return err
-		}
-		for _, raw := range r.raws[:n] {
-			if err := r.next(ctx, raw); err != nil {
-				return err
-			}
-		}
-		if n == len(r.raws) {
-			continue
-		}
-		if err := r.deliverLarge(ctx); err != nil {
-			return err
-		}
-		return r.flush(ctx, item{forget: upper})
-	}
-}
-
-// next takes one change into the batch, or into what is known of a transaction
-// that is too large for it.
-func (r *reader) next(ctx context.Context, raw *event.RawKV) error {
-	if r.large.is(raw) {
-		return r.survey(raw)
-	}
-	if err := r.deliverLarge(ctx); err != nil {
+	defer r.cutter.end(t)
+	if _, err := r.cutter.run(ctx, t, 0); err != nil {
 		return err
 	}
-	if r.batch.full() && !r.batch.inLastTxn(raw) {
-		if err := r.flush(ctx, r.before(raw)); err != nil {
-			return err
-		}
-	}
-	if err := r.row(raw); err != nil {
-		r.batch.dropTxn(raw) // its other rows are not whole without this one
-		if stopped := r.flush(ctx, item{}); stopped != nil {
-			return stopped
-		}
-		return err
-	}
-	if _, bytes := r.batch.lastTxn(); bytes > r.cfg.TxnBytes {
-		return r.beginLarge(ctx, raw)
-	}
-	return nil
-}
-
-// row mounts one change, unless nobody wants it.
-func (r *reader) row(raw *event.RawKV) error {
-	t, rows, err := r.countedTable(raw)
-	if t == nil || err != nil {
-		return err
-	}
-	row, err := r.mount(raw, t, rows)
-	if err != nil || row == nil {
-		return err
-	}
-	r.batch.add(row)
-	return nil
-}
-
-// mount decodes one change; nil where there is nothing to it, or an expression of
-// an event filter leaves it out.
-func (r *reader) mount(raw *event.RawKV, t *event.Table, rows *filter.RowRule) (*event.Row, error) {
-	row, err := r.mounter.Row(raw, t)
-	if row == nil || err != nil || rows == nil {
-		return row, err
-	}
-	ignored, err := rows.Ignores(row)
-	if ignored {
-		r.leftOut++
-		return nil, nil
-	}
-	return row, err
-}
-
-// countedTable is tableOf, and counts what is not wanted.
-func (r *reader) countedTable(raw *event.RawKV) (*event.Table, *filter.RowRule, error) {
-	t, v, err := r.tableOf(raw)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case t == nil:
-		r.unknown++
-	case !v.wanted:
-		r.leftOut++
-		return nil, nil, nil
-	}
-	return t, v.rows, nil
-}
-
-// tableOf is the table by which the change is decoded, nil where no schema knows
-// it, and what is wanted of it. The schema is asked once for all rows of a table
-// in one transaction.
-func (r *reader) tableOf(raw *event.RawKV) (t *event.Table, v verdict, err error) {
-	id, _, ok := mount.ParseRecordKey(raw.Key)
-	if !ok {
-		return nil, v, cdcerr.CorruptKey.New("key %X among the rows of a table is no record key", raw.Key)
-	}
-	if id != r.tableID || raw.CommitTS != r.tableTS {
-		r.tableID, r.tableTS = id, raw.CommitTS
-		r.table, _ = r.schema.TableAt(id, raw.CommitTS)
-	}
-	if r.table == nil {
-		return nil, v, nil
-	}
-	v, judged := r.wanted[r.table]
-	if !judged {
-		if v.wanted = r.scope.Table(r.table) == filter.Wanted; v.wanted {
-			if v.rows, err = r.scope.Rules.Rows(r.table); err != nil {
-				return nil, v, err
-			}
-		}
-		r.wanted[r.table] = v
-	}
-	if v.wanted && (r.scope.Rules.IgnoresTxn(raw.StartTS) || v.rows.IgnoresKind(kindOf(raw))) {
-		v.wanted = false
-	}
-	return r.table, v, nil
-}
-
-// kindOf is the kind that the row of the change will have.
-func kindOf(raw *event.RawKV) event.RowKind {
-	switch {
-	case raw.Op == event.Delete:
-		return event.DeleteRow
-	case len(raw.Old) == 0:
-		return event.Insert
-	}
-	return event.Update
-}
-
-// before is the item of what comes before a change. The checkpoint goes with it: a
-// step may be hours long, of a changefeed that was stopped, and what is downstream
-// of it is not to be written again. Another transaction of the change's commit-ts
-// may be in the batch already, so it goes no further than just below. That is below
-// the step's bound, and so below any DDL and sync point that are still to come.
-func (r *reader) before(raw *event.RawKV) item {
-	it := item{forget: raw.CommitTS.Prev()}
-	if it.forget > r.upto {
-		it.upto = it.forget
-	}
-	return it
-}
-
-// flush queues the batch as the rows of an item. All rows at or below its forget
-// are in it or before it.
-func (r *reader) flush(ctx context.Context, it item) error {
-	if r.unknown > 0 || r.leftOut > 0 {
-		r.note(func(p *Progress) { p.Unknown += r.unknown; p.LeftOut += r.leftOut })
-		r.unknown, r.leftOut = 0, 0
-	}
-	if r.batch.empty() {
-		return nil // the bound's own item forgets what was dropped
-	}
-	it.txns, it.rows = r.batch.take()
-	return r.put(ctx, it)
+	return r.cutter.flush(ctx, t, item{forget: upper})
 }
 
 // fail hands an error on to the writer, who raises it once everything before it

@@ -87,7 +87,7 @@ func (p *Pipeline) work(ctx context.Context, it item, t *unflushed) error {
 func (p *Progress) took(it *item) {
 	p.Rows += uint64(it.rows)
 	p.Txns += whole(it.txns)
-	p.Written = it.txns[len(it.txns)-1].CommitTS
+	p.Written = max(p.Written, it.txns[len(it.txns)-1].CommitTS)
 }
 
 // carryOut does what has its place between rows: all before it are downstream.

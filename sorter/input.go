@@ -232,7 +232,7 @@ func (in *Input) publish(chunks []*chunk, doubled int64, resolved tso.TS) {
 // holdLocked tells the readers that there may be something to read.
 func (in *Input) holdLocked() {
 	for _, t := range in.seats {
-		t.reader.holding[in] = t
+		t.reader.holdLocked(t)
 	}
 }
 

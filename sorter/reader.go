@@ -12,7 +12,9 @@ import (
 // goroutine, and by another one that calls Forget.
 type Reader struct {
 	sorter   *Sorter
+	group    *Group
 	advanced chan struct{} // one token: a reader that takes it looks at everything
+	wake     func()        // nil: nobody's
 
 	// Guarded by Sorter.mu.
 	seats     map[*Input]*seat
@@ -22,6 +24,7 @@ type Reader struct {
 	forgotten tso.TS
 	fetched   tso.TS // the greatest bound that was read to
 	broken    *Input // one that was closed under the reader
+	closed    bool
 }
 
 // seat is a reader's place at an input.
@@ -34,15 +37,6 @@ type seat struct {
 
 // position is up to where the seat needs nothing any more.
 func (t *seat) position() tso.TS { return max(t.reader.forgotten, t.from) }
-
-// NewReader makes a reader without inputs.
-func (s *Sorter) NewReader() *Reader {
-	r := &Reader{sorter: s, advanced: make(chan struct{}, 1), seats: make(map[*Input]*seat), holding: make(map[*Input]*seat)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.readers[r] = struct{}{}
-	return r
-}
 
 // Attach gives the reader the input's rows with commit-ts > from. It refuses
 // where the input has forgotten some of them, or is closed.
@@ -60,10 +54,11 @@ func (r *Reader) Attach(in *Input, from tso.TS) bool {
 func (r *Reader) sitLocked(in *Input, from tso.TS) {
 	t := &seat{reader: r, input: in, from: from}
 	r.seats[in] = t
+	r.group.seats++
 	in.seats = append(in.seats, t)
 	heap.Push(&r.lowest, t)
 	if r.hasMoreLocked(t) {
-		r.holding[in] = t
+		r.holdLocked(t)
 	}
 	r.sorter.wakeLocked()
 }
@@ -83,7 +78,8 @@ func (r *Reader) leaveLocked(in *Input) {
 		return
 	}
 	delete(r.seats, in)
-	delete(r.holding, in)
+	r.group.seats--
+	r.letGoLocked(in)
 	heap.Remove(&r.lowest, t.at)
 	in.seats = slices.DeleteFunc(in.seats, func(o *seat) bool { return o == t })
 	in.trimLocked()
@@ -117,7 +113,7 @@ func (r *Reader) Close() {
 	for in := range r.seats {
 		r.leaveLocked(in)
 	}
-	delete(s.readers, r)
+	r.group.leaveLocked(r)
 	s.wakeLocked()
 	s.mu.Unlock()
 	s.sweep()
@@ -164,6 +160,9 @@ func (r *Reader) tell() {
 	case r.advanced <- struct{}{}:
 	default: // a token is there already
 	}
+	if r.wake != nil {
+		r.wake()
+	}
 }
 
 // Readable says that the reader will read and forget everything at or below
@@ -173,6 +172,19 @@ func (r *Reader) Readable(upto tso.TS) {
 	defer r.sorter.mu.Unlock()
 	r.readable = upto
 	r.sorter.wakeLocked()
+}
+
+// Look is Readable, and says up to where all inputs are resolved, and whether there
+// may be a row above lower and at or below both.
+func (r *Reader) Look(lower, upto tso.TS) (resolved tso.TS, rows bool) {
+	r.sorter.mu.Lock()
+	defer r.sorter.mu.Unlock()
+	if upto != r.readable {
+		r.readable = upto
+		r.sorter.wakeLocked()
+	}
+	resolved = r.resolvedLocked()
+	return resolved, r.mayHaveLocked(lower, min(upto, resolved))
 }
 
 // Forget gives up all rows at or below upto. What no other reader needs is freed.
@@ -187,7 +199,7 @@ func (r *Reader) Forget(upto tso.TS) {
 	for in, t := range r.holding {
 		in.trimLocked()
 		if !r.hasMoreLocked(t) {
-			delete(r.holding, in)
+			r.letGoLocked(in)
 		}
 	}
 	s.wakeLocked()
@@ -203,6 +215,17 @@ func (r *Reader) hasMoreLocked(t *seat) bool {
 		return true
 	}
 	return slices.ContainsFunc(t.input.runs, func(u *run) bool { return u.most > position })
+}
+
+// mayHaveLocked tells whether there may be a row in (lower, upper].
+func (r *Reader) mayHaveLocked(lower, upper tso.TS) bool {
+	for in, t := range r.holding {
+		above := max(lower, t.from)
+		if in.closed.next(above) <= upper || slices.ContainsFunc(in.runs, func(u *run) bool { return u.least <= upper && u.most > above }) {
+			return true
+		}
+	}
+	return false
 }
 
 // canFreeLocked tells whether the reader can give anything up as things stand.

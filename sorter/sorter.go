@@ -58,8 +58,8 @@ type Sorter struct {
 	holders atomic.Int64 // accounts that have some
 
 	mu       sync.Mutex
-	inputs   map[*Input]struct{}  // open ones
-	readers  map[*Reader]struct{} // open ones
+	inputs   map[*Input]struct{} // open ones
+	groups   map[*Group]struct{} // those with a reader that is open
 	used     int64
 	epoch    uint64 // of what comes in now
 	filled   int64  // what has come in during the epoch, in bytes
@@ -73,7 +73,7 @@ const epochs = 16
 
 // NewMemory makes a Sorter without a place on disk.
 func NewMemory(quota int64) *Sorter {
-	return &Sorter{quota: quota, inputs: make(map[*Input]struct{}), readers: make(map[*Reader]struct{})}
+	return &Sorter{quota: quota, inputs: make(map[*Input]struct{}), groups: make(map[*Group]struct{})}
 }
 
 // Open makes a Sorter. Its Dir is its own until Close.
@@ -160,9 +160,9 @@ const rowsShare = 4
 
 // makeRoomLocked waits, or writes to disk; false when it can do neither.
 //
-// It waits while every reader has something to give up: then each is at work
-// already, and nobody is kept from anything by the wait. As soon as one has not,
-// only more input can help it on, so what is held must go to disk.
+// It waits while every group of readers has something to give up: then each is at
+// work already, and nobody is kept from anything by the wait. As soon as one has
+// not, only more input can help it on, so what is held must go to disk.
 func (s *Sorter) makeRoomLocked(ctx context.Context) (bool, error) {
 	all, some := s.canFreeLocked()
 	if all || s.evicting {
@@ -179,17 +179,17 @@ func (s *Sorter) makeRoomLocked(ctx context.Context) (bool, error) {
 	return done, err
 }
 
-// canFreeLocked tells whether all readers, and whether some, can give something
-// up as things stand. Without any reader nobody can.
+// canFreeLocked tells whether all groups can give up enough as things stand, and
+// whether some can give up anything. Without any reader nobody can.
 func (s *Sorter) canFreeLocked() (all, some bool) {
 	all = true
-	for r := range s.readers {
-		if len(r.seats) == 0 {
+	for g := range s.groups {
+		if g.seats == 0 {
 			continue
 		}
-		can := r.canFreeLocked()
-		all = all && can
-		some = some || can
+		enough, any := g.canFreeLocked()
+		all = all && enough
+		some = some || any
 	}
 	return all && some, some
 }
