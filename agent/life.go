@@ -34,8 +34,7 @@ var errOutdated = errors.New("the schema cannot be read any more where this bega
 // life is one of a part: the loop, which owns all that is here, and what it has begun.
 type life struct {
 	*Part
-	works  *errgroup.Group // whose first error ends the life
-	living context.Context // ends with it
+	works *errgroup.Group // whose first error ends the life, and the contexts below
 
 	notBefore time.Time        // nothing is begun before
 	todo      []scheduler.Work // that waits for notBefore, or for an engine to end
@@ -54,17 +53,14 @@ type life struct {
 
 // live is one life: it ends with ctx or by an error, and everything in it with it.
 func (p *Part) live(ctx context.Context, notBefore time.Time) error {
-	g, living := errgroup.WithContext(ctx)
-	l := &life{
-		Part: p, works: g, living: living, notBefore: notBefore,
-		traffic: map[span.Span]uint64{}, counted: time.Now(),
-	}
-	g.Go(l.loop)
+	g, ctx := errgroup.WithContext(ctx)
+	l := &life{Part: p, works: g, notBefore: notBefore, traffic: map[span.Span]uint64{}, counted: time.Now()}
+	g.Go(func() error { return l.loop(ctx) })
 	return g.Wait()
 }
 
 // loop takes what comes, one thing after the other.
-func (l *life) loop() error {
+func (l *life) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -78,13 +74,13 @@ func (l *life) loop() error {
 		case <-l.ended:
 			l.ended, l.writing = nil, nil
 		case <-timer.C:
-		case <-l.living.Done():
-			return l.living.Err()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		if l.ended != nil {
 			continue // neither told nor begun is anything before what was written under another term has ended
 		}
-		if err := l.turn(); err != nil {
+		if err := l.turn(ctx); err != nil {
 			return err
 		}
 		timer.Reset(time.Until(l.next()))
@@ -153,8 +149,8 @@ func (l *life) learn() {
 	var blocks []scheduler.Block
 	for _, d := range l.feed.DDLs(resolved) {
 		turn := l.scope.Turn(d, func() []*event.Table { return l.feed.Tables(d.SwitchTS.Prev()) })
-		if turn.Counts() && len(turn.Tables) > 0 {
-			blocks = append(blocks, scheduler.Block{TS: d.SwitchTS, Tables: turn.Tables})
+		if turn.Counts() {
+			blocks = append(blocks, scheduler.Block{TS: d.SwitchTS, Tables: turn.Tables, Added: turn.Added})
 		}
 	}
 	l.mu.Lock()
@@ -242,7 +238,7 @@ func (l *life) weigh(now time.Time) {
 }
 
 // turn does what follows, and tells the owner if it is time to.
-func (l *life) turn() error {
+func (l *life) turn(ctx context.Context) error {
 	now := time.Now()
 	l.weigh(now)
 	var report *scheduler.Report
@@ -254,7 +250,7 @@ func (l *life) turn() error {
 			report = r.Report
 		}
 	}
-	if err := l.work(now); err != nil {
+	if err := l.work(ctx, now); err != nil {
 		return err
 	}
 	if l.ended != nil {
@@ -299,22 +295,22 @@ func (l *life) fill(r *scheduler.Report) {
 }
 
 // startFeed begins to follow the schema, from where every DDL before is done.
-func (l *life) startFeed() {
+func (l *life) startFeed(ctx context.Context) {
 	l.mu.Lock()
 	began := l.passed
 	l.mu.Unlock()
 	f := l.path.Feed(schemafeed.Config{StartTS: began.Next(), Record: func(m []tso.Move) { l.recorder.Record(m...) }})
 	l.feed, l.forgotten = f, began
 	l.works.Go(func() error {
-		if err := f.Load(l.living); err != nil {
+		if err := f.Load(ctx); err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if l.living.Err() == nil && l.passed > began {
+			if ctx.Err() == nil && l.passed > began {
 				l.cfg.Log.Info("the schema could not be read; beginning anew further on", "changefeed", l.cfg.Name, "from", began, "to", l.passed, "error", err)
 				return errOutdated
 			}
 			return err
 		}
-		return f.Run(l.living)
+		return f.Run(ctx)
 	})
 }

@@ -27,12 +27,12 @@ func inBubble(t *testing.T, f func(t *testing.T, w *owned)) {
 // else; before an owner was heard it says nothing at all.
 func TestNothingIsBegunForNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *owned) {
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if n := len(w.line.reports()); n > 0 {
 			t.Fatalf("%d reports to nobody", n)
 		}
 		w.say()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		if n := len(w.line.reports()); n < 5 || n > 7 {
 			t.Errorf("%d reports in a second without news", n)
@@ -131,7 +131,7 @@ func TestOwners(t *testing.T) {
 		w.head.Owner, w.head.Incarnation, w.head.Term, w.seq = owner2, 0, 0, 0
 		w.line.forget()
 		w.sayAt(scheduler.Barrier{})
-		time.Sleep(10 * time.Millisecond)
+		pass(10 * time.Millisecond)
 		synctest.Wait()
 		r := w.line.reports()
 		if len(r) != 1 || r[0].Owner != owner2 || !r[0].Complete || len(r[0].Statuses) != 1 || r[0].Statuses[0].Phase != scheduler.Writing {
@@ -161,7 +161,7 @@ func TestNewsIsGathered(t *testing.T) {
 		begun := time.Now()
 		for i := range 1000 {
 			w.moved(1, tso.TS(200+i))
-			time.Sleep(100 * time.Microsecond)
+			pass(100 * time.Microsecond)
 		}
 		synctest.Wait()
 		if n := len(w.line.when); n < 9 || n > 11 {
@@ -170,7 +170,7 @@ func TestNewsIsGathered(t *testing.T) {
 		if first := w.line.when[0].Sub(begun); first > 10*time.Millisecond {
 			t.Errorf("the first after %v", first)
 		}
-		time.Sleep(10 * time.Millisecond)
+		pass(10 * time.Millisecond)
 		synctest.Wait()
 		if f := w.heardLast().Floor; f.Checkpoint != 1199 {
 			t.Errorf("floor %v", f)
@@ -192,7 +192,7 @@ func TestHeartbeats(t *testing.T) {
 		w.line.forget()
 		for i := range 15 {
 			w.sayAt(scheduler.Barrier{Known: true, Passed: tso.TS(100 + i), Sync: tso.Max})
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		if n := len(w.line.when); n > 1 {
 			t.Errorf("%d reports in 150 ms without news", n)
@@ -270,7 +270,7 @@ func TestGrants(t *testing.T) {
 		}
 		w.path.present(1000, nil)
 		w.engine().looked()
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		synctest.Wait()
 		if got := w.engine().limit(1); got != 500 || o.Replayed() != 1000 || w.engine().looked() == 0 {
 			t.Errorf("limit %d, replayed up to %d", got, o.Replayed())
@@ -335,7 +335,7 @@ func TestReset(t *testing.T) {
 		w.say()
 		w.say(prepare(3), prepare(2))
 		first.cfg.Tell(pipeline.Told{Span: span.OfTable(2), What: pipeline.Arrived, Resolved: 200})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		if n := len(w.line.reports()); n > 0 || !first.running.Load() || len(w.path.engines()) > 1 {
 			t.Fatalf("%d reports, %d engines while the old one still ends", n, len(w.path.engines()))
@@ -382,132 +382,6 @@ func TestResetTwice(t *testing.T) {
 	})
 }
 
-// Whatever fails, wherever: everything has ended before the next life says a word, the
-// owner is told why, if it is not that somebody else has the place; and it begins anew.
-func TestLives(t *testing.T) {
-	boom := errors.New("boom")
-	engineFails := func(err error) func(w *owned) {
-		return func(w *owned) { w.engine().failed <- err }
-	}
-	for name, c := range map[string]struct {
-		fail  func(w *owned)
-		fault string
-	}{
-		"engine":          {engineFails(boom), "told: boom"},
-		"engine for good": {engineFails(nil), "told: [CDC:ErrUnexpected]"},
-		"fenced":          {engineFails(fmt.Errorf("writing: %w", cdcerr.Fenced.New("a later one"))), ""},
-		"leave ended":     {engineFails(cdcerr.LeaveEnded.New("at noon")), ""},
-		"feed":            {func(w *owned) { w.feed().failed <- boom }, "told: boom"},
-	} {
-		for phase, to := range phases {
-			if phase == scheduler.Absent {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s fails, %v", name, phase), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, w *owned) {
-					to(w)
-					old, feed := w.engine(), w.feed()
-					w.line.forget()
-					began := time.Now()
-					c.fail(w)
-					synctest.Wait()
-					if old.running.Load() || !feed.ended.Load() {
-						t.Error("something runs on")
-					}
-					w.say(prepare(1)) // for the life that is over
-					time.Sleep(10 * time.Millisecond)
-					synctest.Wait()
-					r := w.heardLast()
-					if r.Incarnation != 2 || len(r.Statuses) > 0 || len(r.Fault) < len(c.fault) || r.Fault[:len(c.fault)] != c.fault || c.fault == "" && r.Fault != "" {
-						t.Fatalf("told %+v", r)
-					}
-					w.head.Incarnation, w.head.Term = 2, 61
-					w.say(prepare(1))
-					if w.heard().Fault != "" {
-						t.Error("the fault is told to who knows it")
-					}
-					for len(w.path.engines()) < 2 {
-						time.Sleep(time.Millisecond)
-						synctest.Wait()
-					}
-					if rest := time.Since(began); rest < 100*time.Millisecond {
-						t.Errorf("begun anew after %v", rest)
-					}
-					w.did("prepare 1 from 100")
-					w.arrived(1, 140)
-					w.say(write(1, 130))
-					if g := w.engine().cfg.Grant(); g.Fence != 61 {
-						t.Errorf("grant %+v", g)
-					}
-				})
-			})
-		}
-	}
-}
-
-// A schema that cannot be read is told; where the changefeed has gone on meanwhile, so
-// that GC may have too, it is read further on without a word.
-func TestSchemaCannotBeRead(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *owned) {
-		w.path.loadErr = errors.New("no snapshot")
-		w.say(prepare(1))
-		time.Sleep(10 * time.Millisecond)
-		w.say()
-		if r := w.heard(); r.Incarnation != 2 || r.Fault != "told: no snapshot" {
-			t.Errorf("told %+v", r)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		w := startPart(t, nil)
-		gate := make(chan struct{})
-		w.path.loading = func(f *feed) error {
-			if len(w.path.feeds()) > 1 {
-				return nil
-			}
-			<-gate
-			return errors.New("GC has passed")
-		}
-		w.say(prepare(1))
-		w.sayAt(scheduler.Barrier{Known: true, Passed: 170, Sync: tso.Max})
-		close(gate)
-		synctest.Wait()
-		w.say()
-		if r := w.heard(); r.Incarnation != 2 || r.Fault != "" {
-			t.Errorf("told %+v", r)
-		}
-		w.head.Incarnation, w.head.Term = 2, 61
-		w.say(prepare(1))
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if at := w.feed().cfg.StartTS; at != 171 {
-			t.Errorf("the next feed begins at %d", at)
-		}
-	})
-}
-
-// What fails again and again is begun less and less often.
-func TestRestsGrow(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *owned) {
-		var began []time.Time
-		for life := uint64(1); life <= 9; life++ {
-			w.head.Incarnation, w.head.Term = life, scheduler.Term(50+life)
-			w.say(prepare(1))
-			for len(w.path.engines()) < int(life) {
-				time.Sleep(time.Millisecond)
-				synctest.Wait()
-			}
-			began = append(began, time.Now())
-			w.engine().failed <- errors.New("boom")
-			synctest.Wait()
-		}
-		for i, want := range []int64{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
-			if got := began[i+1].Sub(began[i]).Milliseconds(); got < want || got > want+50 {
-				t.Errorf("life %d begins %d ms after the one before, want %d", i+2, got, want)
-			}
-		}
-	})
-}
-
 // What the sink rides out is told until what had been read is downstream. What was done
 // is counted over engines, and told by lives.
 func TestWarningsAndCounts(t *testing.T) {
@@ -550,7 +424,7 @@ func TestTraffic(t *testing.T) {
 		for i, c := range []struct{ bytes, want uint64 }{{1000, 100}, {1500, 100}, {4000, 400}, {0, 0}} {
 			w.tell(pipeline.Told{Span: span.OfTable(1), What: pipeline.Moved, Checkpoint: tso.TS(200 + i), Resolved: 300, Traffic: c.bytes / 2})
 			w.tell(pipeline.Told{Span: span.OfTable(1), What: pipeline.Moved, Checkpoint: tso.TS(201 + i), Resolved: 300, Traffic: c.bytes / 2})
-			time.Sleep(10 * time.Second)
+			pass(10 * time.Second)
 			s := w.heard().Statuses
 			if len(s) != 1 || s[0].Traffic < c.want*9/10 || s[0].Traffic > c.want {
 				t.Errorf("%d bytes in 10 s: told %+v, want %d", c.bytes, s, c.want)

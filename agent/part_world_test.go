@@ -104,7 +104,7 @@ func (w *owned) heard() scheduler.Report {
 	w.Helper()
 	w.line.forget()
 	for range 21 {
-		time.Sleep(10 * time.Millisecond)
+		pass(10 * time.Millisecond)
 		synctest.Wait()
 		if all := w.line.reports(); len(all) > 0 {
 			return all[len(all)-1]
@@ -173,6 +173,9 @@ func (w *owned) writes(id int64) {
 	}
 	w.engine().take()
 }
+
+// pass lets time go by, the bubble's.
+func pass(d time.Duration) { <-time.After(d) }
 
 func prepare(id int64) scheduler.Order {
 	return scheduler.Order{Verb: scheduler.Prepare, Span: span.OfTable(id), From: startTS}

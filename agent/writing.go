@@ -26,7 +26,7 @@ type writing struct {
 }
 
 // work does what is to be done, in order, as far as it may be begun now.
-func (l *life) work(now time.Time) error {
+func (l *life) work(ctx context.Context, now time.Time) error {
 	if now.Before(l.notBefore) {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (l *life) work(now time.Time) error {
 			l.mu.Unlock()
 			return nil // what follows waits for the end
 		}
-		if err := l.do(x); err != nil {
+		if err := l.do(ctx, x); err != nil {
 			return err
 		}
 	}
@@ -55,12 +55,12 @@ func (l *life) work(now time.Time) error {
 }
 
 // do begins one piece of work.
-func (l *life) do(x scheduler.Work) error {
+func (l *life) do(ctx context.Context, x scheduler.Work) error {
 	if l.writing == nil {
 		if l.feed == nil {
-			l.startFeed()
+			l.startFeed(ctx)
 		}
-		l.startEngine()
+		l.startEngine(ctx)
 	}
 	w := l.writing
 	switch x.Verb {
@@ -85,8 +85,8 @@ func (l *life) do(x scheduler.Work) error {
 
 // startEngine begins an engine that has nothing. It is its own term's: whatever was
 // written under another has ended.
-func (l *life) startEngine() {
-	ctx, stop := context.WithCancel(l.living)
+func (l *life) startEngine(living context.Context) {
+	ctx, stop := context.WithCancel(living)
 	w := &writing{
 		box: newMailbox(), stops: map[span.Span]int{}, ask: make(chan struct{}, 1), stop: stop, ended: make(chan struct{}),
 	}
@@ -118,23 +118,26 @@ func (l *life) startEngine() {
 		l.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return l.living.Err() // nil: only the term is over
+			return living.Err() // nil: only the term is over
 		case err == nil:
 			return cdcerr.Bug("the engine ended without being told to")
 		}
 		return err
 	})
-	l.works.Go(func() error { return l.replay(ctx, w) })
+	l.works.Go(func() error {
+		l.replay(ctx, w)
+		return living.Err()
+	})
 }
 
 // replay finds, for spans that are to be written, up to where others may have written
 // them: they had stopped, so none of their rows is later than now. Rows wait for it.
-func (l *life) replay(ctx context.Context, w *writing) error {
+func (l *life) replay(ctx context.Context, w *writing) {
 	for {
 		select {
 		case <-w.ask:
 		case <-ctx.Done():
-			return l.living.Err()
+			return
 		}
 		l.mu.Lock()
 		last := l.orders
