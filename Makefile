@@ -47,15 +47,24 @@ test: mariadb objstores ## all tests, then the race pass; installs what they nee
 heavy: ## the tests of some minutes that make test leaves out, and says so
 	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/... ./sink/mysql
 
-# How many seeds `make chaos` runs, from which on, and how many at the same time.
+# How many seeds `make chaos-capture` runs, from which on, and how many at the same time.
 RUNS ?= 200
 SEED ?= 1
 AT_ONCE ?= 3
 
-.PHONY: chaos
-chaos: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all kinds; a line a run, and docs/results/chaos.md
+.PHONY: chaos-capture
+chaos-capture: ## RUNS seeds from SEED on: a capture killed with -9 amid faults of all kinds; a line a run, and docs/results/chaos-capture.md
 	$(GO) test ./chaos -run TestChaos -v -timeout 6h -args -runs $(RUNS) -seed $(SEED) -at-once $(AT_ONCE) \
-		-summary $(CURDIR)/docs/results/chaos.md $(ARGS)
+		-summary $(CURDIR)/docs/results/chaos-capture.md $(ARGS)
+
+# One run of all trials, or RUNS of them from SEED on; ARGS='-only kill,drain' has those
+# trials alone. It measures lag: let the machine do nothing else.
+.PHONY: chaos
+chaos: mariadb ## three captures and etcd in processes of their own under load and DDL: restarts, kills, cuts, moves, with the lag around each; docs/results/chaos.md
+	mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/sluice ./cmd/sluice
+	$(GO) test ./chaos/servers -run TestCluster -v -timeout 6h -args -sluice $(CACHE)/sluice -seed $(SEED) \
+		-runs $(if $(filter command line environment,$(origin RUNS)),$(RUNS),1) -summary $(CURDIR)/docs/results/chaos.md $(ARGS)
 
 # How often `make chaos-server` kills the server of a run; it runs one seed, SEED,
 # unless RUNS is given. ARGS='-servers 2 -script pauses' stops two of them in turn,

@@ -101,9 +101,9 @@ func (s *Summary) Add(r *Result) {
 
 // Write prints the summary in Markdown.
 func (s *Summary) Write(w io.Writer) {
-	fmt.Fprint(w, "# A capture amid faults\n\nWhat the last `make chaos` came to. A run replays a recording or lets a workload write while faults of a drawn\n"+
+	fmt.Fprint(w, "# A capture amid faults\n\nWhat the last `make chaos-capture` came to. A run replays a recording or lets a workload write while faults of a drawn\n"+
 		"kind strike and the capture is killed; everything has to arrive as it was. One seed alone:\n"+
-		"`make chaos RUNS=1 SEED=…`.\n\n")
+		"`make chaos-capture RUNS=1 SEED=…`.\n\n")
 	fmt.Fprintf(w, "%d runs of %d subjects, seeds %d to %d: **%d equal**, %d not.\n\n", s.runs, len(s.subjects), s.first, s.last, s.equal, s.runs-s.equal)
 	fmt.Fprintf(w, "| | |\n|---|---|\n")
 	fmt.Fprintf(w, "| processes killed with -9 | %d |\n", s.killed)

@@ -8,10 +8,12 @@
 //
 // The load is transfers between accounts, changes of other tables and DDL, at fixed
 // rates. The heartbeat writes the wall's time into a row of each of its tables every
-// 100 ms: read downstream, it is the lag as an outsider sees it.
+// 100 ms: read downstream, it is the lag as an outsider sees it. Where it is told to,
+// regions split, join and change their leaders meanwhile.
 //
 // Serve ends when its input does, so that nothing stays behind a test that is gone.
 //
-// Goroutines: Serve has one for the cluster, one for the workload and one for the
-// heartbeat, and waits for them. An Upstream has none but that of its process.
+// Goroutines: Serve has one for the cluster, one for the workload, one for the
+// heartbeat and one for the regions that move, and waits for them. An Upstream has
+// none but that of its process.
 package origin

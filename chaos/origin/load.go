@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type load struct {
 	stop    context.CancelFunc // nil: it has not begun
 	running errgroup.Group
 	beats   int64 // written by the heartbeat alone; read when it has ended
+	moves   int64 // the same, by the storm
 
 	mu   sync.Mutex // guards said
 	said []Statement
@@ -83,7 +85,38 @@ func (l *load) begin(ctx context.Context) error {
 	l.stop = stop
 	l.running.Go(func() error { return l.work.RunUntil(ctx, until) })
 	l.running.Go(func() error { return l.beat(ctx, until) })
+	if l.cfg.MoveEvery > 0 {
+		l.running.Go(func() error { return l.move(until) })
+	}
 	return nil
+}
+
+// move lets regions split, join and change their leaders.
+func (l *load) move(until context.Context) error {
+	return l.cluster.Storm(until, fake.Storm{
+		Seed: l.cfg.Seed, Faults: []string{"split", "merge", "lead"}, Every: l.cfg.MoveEvery, AtOnce: 1,
+		Told: func(_, what string) {
+			if !strings.HasPrefix(what, "nothing") {
+				l.moves++
+			}
+		},
+	})
+}
+
+// tables are the ids of the heartbeat's tables and of the bank's.
+func (l *load) tables(ctx context.Context) (map[string]int64, error) {
+	x, err := l.work.Server.Begin(ctx, live.Options{}, false)
+	if err != nil {
+		return nil, err
+	}
+	defer x.End()
+	ids := map[string]int64{}
+	for _, db := range []string{BeatDB, workload.BankDB} {
+		for _, shape := range x.Tables(db) {
+			ids[db+"."+shape.Table.Name] = shape.Table.ID
+		}
+	}
+	return ids, nil
 }
 
 // end lets what was begun be finished, and says what came of it.
@@ -94,7 +127,7 @@ func (l *load) end() (End, error) {
 	l.stop()
 	err := l.running.Wait()
 	c := l.work.Counts()
-	return End{TS: l.cluster.TS(), Txns: c.Txns, DDLs: c.DDLs, Refused: c.Refused, Beats: l.beats}, err
+	return End{TS: l.cluster.TS(), Txns: c.Txns, DDLs: c.DDLs, Refused: c.Refused, Beats: l.beats, Moves: l.moves}, err
 }
 
 // beat writes the heartbeat.

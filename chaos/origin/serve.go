@@ -21,7 +21,7 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	cluster, err := fake.Start(fake.Config{Stores: cfg.Stores, ResolvedInterval: cfg.ResolvedInterval, Seed: cfg.Seed})
+	cluster, err := fake.Start(fake.Config{Stores: cfg.Stores, ResolvedInterval: cfg.ResolvedInterval, Seed: cfg.Seed, StoreAddrs: cfg.StoreAddrs})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *serving) talk(ctx context.Context, in io.Reader, out io.Writer) error {
 func (s *serving) answer(ctx context.Context, q request) (any, error) {
 	switch q.Ask {
 	case askPlace:
-		p := Place{TS: s.cluster.TS()}
+		p := Place{TS: s.cluster.TS(), Stores: s.cluster.Stores()}
 		for _, url := range s.cluster.PD() {
 			p.PD = append(p.PD, "http://"+strings.TrimPrefix(url, "http://"))
 		}
@@ -93,6 +93,8 @@ func (s *serving) answer(ctx context.Context, q request) (any, error) {
 		return s.load.end()
 	case askStatements:
 		return s.load.statements(), nil
+	case askTables:
+		return s.load.tables(ctx)
 	case askBalances:
 		var at []tso.TS
 		if err := json.Unmarshal(q.With, &at); err != nil {

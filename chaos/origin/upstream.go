@@ -93,6 +93,13 @@ func (u *Upstream) Statements() (s []Statement, err error) {
 	return s, err
 }
 
+// Tables are the ids of the heartbeat's tables and of the bank's, which keep them, by
+// their names with that of the database before.
+func (u *Upstream) Tables() (ids map[string]int64, err error) {
+	err = u.ask(askTables, nil, &ids)
+	return ids, err
+}
+
 // Balances are what the accounts held at moments.
 func (u *Upstream) Balances(at []tso.TS) (a []Accounts, err error) {
 	err = u.ask(askBalances, at, &a)

@@ -24,6 +24,8 @@ type Config struct {
 	DDLEvery         time.Duration // between two DDLs of each of the workload's streams
 	Beats            int           // tables of the heartbeat
 	BeatEvery        time.Duration
+	MoveEvery        time.Duration // about the time between two splits, merges or new leaders of regions; 0: none
+	StoreAddrs       []string      // where PD says that the stores are; empty: where they are
 }
 
 // Default is a load that two cores carry beside everything else.
@@ -40,6 +42,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Beats < 1 || c.Beats > 100:
 		return cdcerr.InvalidArgument.New("Beats: %d, want 1 to 100 tables", c.Beats)
+	case c.MoveEvery < 0:
+		return cdcerr.InvalidArgument.New("MoveEvery: %v, below 0", c.MoveEvery)
 	case c.BeatEvery < time.Millisecond:
 		return cdcerr.InvalidArgument.New("BeatEvery: %v, want at least 1ms", c.BeatEvery)
 	}
@@ -52,6 +56,7 @@ const (
 	askBegin      = "begin"
 	askEnd        = "end"
 	askStatements = "statements"
+	askTables     = "tables"
 	askBalances   = "balances"
 	askCompare    = "compare"
 )
@@ -69,8 +74,9 @@ type answer struct {
 
 // Place is where an upstream is, and its present.
 type Place struct {
-	PD []string // with http:// before
-	TS tso.TS
+	PD     []string // with http:// before
+	Stores []string
+	TS     tso.TS
 }
 
 // End is what a load has come to.
@@ -80,6 +86,7 @@ type End struct {
 	DDLs    int64
 	Refused int64 // statements of DDL that came to nothing
 	Beats   int64
+	Moves   int64 // of regions
 }
 
 // Statement is one statement of DDL that was carried out, in the order of its

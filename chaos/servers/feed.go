@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -43,7 +45,7 @@ const lookMax = time.Second
 // call asks one server after the other, until one answers with what is asked for.
 func (s *Site) call(ctx context.Context, patience time.Duration, method, path string, body []byte) ([]byte, error) {
 	var failed error
-	for _, n := range s.Nodes {
+	for _, n := range s.living() {
 		text, err := answered(ctx, patience, method, "http://"+n.Address+path, body)
 		if err == nil {
 			return text, nil
@@ -51,6 +53,57 @@ func (s *Site) call(ctx context.Context, patience time.Duration, method, path st
 		failed = errors.Join(failed, err)
 	}
 	return nil, failed
+}
+
+// patientAlone is how long one server is asked before another is asked as well.
+const patientAlone = 100 * time.Millisecond
+
+// ask asks servers for something, one after the other without waiting for long, and
+// takes the first good answer: one that stands still holds nobody up.
+func (s *Site) ask(ctx context.Context, path string) ([]byte, error) {
+	ctx, stop := context.WithTimeout(ctx, lookMax)
+	defer stop()
+	type reply struct {
+		text []byte
+		err  error
+	}
+	var asked errgroup.Group
+	defer func() {
+		stop()
+		_ = asked.Wait() // what it asked is among the replies
+	}()
+	replies := make(chan reply, len(s.Nodes))
+	var failed error
+	next, waiting := 0, 0
+	for {
+		if next < len(s.Nodes) {
+			if n := s.Nodes[next]; !n.Rests() {
+				waiting++
+				asked.Go(func() error {
+					text, err := answered(ctx, lookMax, http.MethodGet, "http://"+n.Address+path, nil)
+					replies <- reply{text, err}
+					return nil
+				})
+			}
+			next++
+		}
+		if waiting == 0 {
+			if next < len(s.Nodes) {
+				continue
+			}
+			return nil, failed
+		}
+		alone := time.NewTimer(patientAlone)
+		select {
+		case r := <-replies:
+			alone.Stop()
+			if waiting--; r.err == nil {
+				return r.text, nil
+			}
+			failed = errors.Join(failed, r.err)
+		case <-alone.C:
+		}
+	}
 }
 
 // answered is the body of an answer. Servers come and go, and connections to them
@@ -82,7 +135,7 @@ func (s *Site) post(ctx context.Context, path string, body []byte) error {
 
 // Feed asks for the changefeed.
 func (s *Site) Feed(ctx context.Context) (f Feed, err error) {
-	text, err := s.call(ctx, lookMax, http.MethodGet, "/api/v2/changefeeds/"+feedName+"/status", nil)
+	text, err := s.ask(ctx, "/api/v2/changefeeds/"+feedName+"/status")
 	if err != nil {
 		return f, err
 	}
@@ -107,12 +160,8 @@ func (s *Site) Reach(ctx context.Context, ts tso.TS) error {
 
 // owner is the server that says that it is.
 func (s *Site) owner(ctx context.Context) *Node {
-	for _, n := range s.Nodes {
-		var status struct {
-			IsOwner bool `json:"is_owner"`
-		}
-		text, err := answered(ctx, lookMax, http.MethodGet, "http://"+n.Address+"/api/v2/status", nil)
-		if err == nil && json.Unmarshal(text, &status) == nil && status.IsOwner {
+	for _, n := range s.living() {
+		if self, err := n.self(ctx); err == nil && self.Owner {
 			return n
 		}
 	}

@@ -20,27 +20,40 @@ const stopMax = 30 * time.Second
 
 // Node is one server, in all its lives.
 type Node struct {
+	Name    string // of its process
 	Address string // of its HTTP interface
 
 	command process.Command
 	log     string
+	risen   chan struct{} // holds a token when a server that rested is to live
 
 	mu    sync.Mutex // guards what follows
+	rests bool       // it is not started again
 	now   *process.Process
 	sent  syscall.Signal // to the process of now, 0: nothing that would end it
 	lives int
 	fell  []string // how it ended when nobody had told it to
 }
 
-// newNode gives a server an address, a directory and a configuration.
-func newNode(cfg Config, number int, pd, endpoints []string) (*Node, error) {
+// nodeName is what a server's process is called.
+func nodeName(number int) string { return fmt.Sprintf("%s%d", serverPrefix, number) }
+
+const serverPrefix = "server "
+
+// newNode gives a server an address, a directory and a configuration. Others call it
+// by the port before it, where there is one.
+func newNode(cfg Config, number int, pd, endpoints []string, before *port) (*Node, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Address: l.Addr().String()}
+	n := &Node{Name: nodeName(number), Address: l.Addr().String(), risen: make(chan struct{}, 1), rests: number >= cfg.Servers}
 	if err := l.Close(); err != nil {
 		return nil, err
+	}
+	advertise := n.Address
+	if before != nil {
+		before.to, advertise = n.Address, before.Address()
 	}
 	dir := filepath.Join(cfg.Dir, fmt.Sprintf("server-%d", number))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -50,15 +63,15 @@ func newNode(cfg Config, number int, pd, endpoints []string) (*Node, error) {
 	if endpoints != nil {
 		meta = fmt.Sprintf("backend = \"external\"\nendpoints = [\"%s\"]\n", strings.Join(endpoints, `", "`))
 	}
-	text := fmt.Sprintf("capture-session-ttl = %d\nmemory-quota = %d\n\n[meta]\n%s\n[debug]\nsync-point-interval-min = \"%v\"\n",
-		sessionTTL, 512<<20, meta, cfg.SyncPointEvery)
+	text := fmt.Sprintf("advertise-addr = %q\ncapture-session-ttl = %d\nmemory-quota = %d\n\n[meta]\n%s\n[debug]\nsync-point-interval-min = \"%v\"\n",
+		advertise, sessionTTL, 512<<20, meta, cfg.SyncPointEvery)
 	file := filepath.Join(dir, "sluice.toml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	n.log = filepath.Join(cfg.Dir, fmt.Sprintf("server-%d.log", number))
 	n.command = process.Command{
-		Name: fmt.Sprintf("server %d", number), Program: cfg.Sluice, Log: n.log,
+		Name: n.Name, Program: cfg.Sluice, Log: n.log,
 		Args: []string{"server", "--config", file, "--pd", strings.Join(pd, ","), "--addr", n.Address, "--data-dir", filepath.Join(dir, "data")},
 	}
 	return n, nil
@@ -68,17 +81,20 @@ func newNode(cfg Config, number int, pd, endpoints []string) (*Node, error) {
 // failure.
 const fellMax = 20
 
-// run lets the server live again and again until ctx ends.
+// run lets the server live again and again until ctx ends, but for when it rests.
 func (n *Node) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		p, err := process.Start(n.command)
+		p, err := n.start()
 		if err != nil {
 			return err
 		}
-		n.mu.Lock()
-		n.now, n.sent = p, 0
-		n.lives++
-		n.mu.Unlock()
+		if p == nil {
+			select {
+			case <-n.risen:
+			case <-ctx.Done():
+			}
+			continue
+		}
 		select {
 		case <-p.Over():
 		case <-ctx.Done():
@@ -89,6 +105,57 @@ func (n *Node) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// start starts a process; none where the server rests.
+func (n *Node) start() (*process.Process, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rests {
+		return nil, nil
+	}
+	p, err := process.Start(n.command)
+	if err == nil {
+		n.now, n.sent = p, 0
+		n.lives++
+	}
+	return p, err
+}
+
+// Rest ends the process of now, as Send does; no other one is started before Rise.
+func (n *Node) Rest(ctx context.Context, s syscall.Signal) error {
+	n.mu.Lock()
+	n.rests = true
+	n.mu.Unlock()
+	return n.Send(ctx, s)
+}
+
+// Rise lets a server live that rests.
+func (n *Node) Rise() {
+	n.mu.Lock()
+	n.rests = false
+	n.mu.Unlock()
+	select {
+	case n.risen <- struct{}{}:
+	default: // it has not noticed the last one
+	}
+}
+
+// Rests tells whether it is not to live.
+func (n *Node) Rests() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rests
+}
+
+// pid is that of the process of now, 0 where there was none yet.
+func (n *Node) pid() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.now == nil {
+		return 0
+	}
+	return n.now.PID()
 }
 
 // ended takes in how a process has ended.

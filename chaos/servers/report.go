@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Line is an outcome in a line.
-func (o Outcome) Line() string {
+// String is an outcome in a line.
+func (o Outcome) String() string {
 	took := "the next event came before"
 	if o.Returned {
 		took = o.Took.Round(time.Millisecond).String()
 	}
-	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	return fmt.Sprintf("%10v  %-20s heartbeat at most %8v, checkpoint at most %8v behind; at most %v again after: %s",
 		ms(o.At), o.Name, ms(most(o.Beat)), ms(most(o.Told)), small, took)
 }

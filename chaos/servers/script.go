@@ -33,7 +33,7 @@ type Outcome struct {
 }
 
 // Play carries a script out. Each outcome is told when it is known.
-func (s *Site) Play(ctx context.Context, steps []Step, told func(Outcome)) ([]Outcome, error) {
+func (s *Site) Play(ctx context.Context, steps []Step, told func(fmt.Stringer)) ([]Outcome, error) {
 	begun := time.Now()
 	if err := s.calm(ctx, begun); err != nil {
 		return nil, fmt.Errorf("before the first event: %w", err)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,7 @@ var (
 	pause   = flag.Duration("ddl-every", origin.Default().DDLEvery, "time between two DDLs of each of three streams")
 	sluice  = flag.String("sluice", "", "the command of Sluice; it is built, where it is not given")
 	summary = flag.String("summary", "", "a file to write the results to, in Markdown")
+	only    = flag.String("only", "", "the trials of a cluster, by their keys; empty: all")
 	keep    = flag.String("keep", "", "a directory for logs and data of runs that fail; they are removed otherwise")
 )
 
@@ -86,6 +89,9 @@ func config(t *testing.T) servers.Config {
 	return c
 }
 
+// say tells whoever watches.
+func say(what fmt.Stringer) { fmt.Println(what) }
+
 // Whenever a server is killed, nothing is lost, no DDL runs twice, and every sync
 // point is what it says. With -runs and -events as often as wanted, without a few times.
 func TestServers(t *testing.T) {
@@ -103,7 +109,7 @@ func TestServers(t *testing.T) {
 	cfg := config(t)
 	var all []*servers.Result
 	for _, p := range plans {
-		r := servers.Run(t.Context(), cfg, p, func(o servers.Outcome) { fmt.Println(o.Line()) })
+		r := servers.Run(t.Context(), cfg, p, say)
 		all = append(all, r)
 		if !r.OK() {
 			t.Errorf("make chaos-server RUNS=1 SEED=%d KILLS=%d: %v %q", p.Seed, p.Events, r.Err, r.Wrong)
@@ -111,6 +117,62 @@ func TestServers(t *testing.T) {
 	}
 	var b bytes.Buffer
 	servers.Write(&b, all)
+	if *summary != "" {
+		must(t, os.WriteFile(filepath.Clean(*summary), b.Bytes(), 0o600))
+	}
+	t.Log("\n" + b.String())
+}
+
+// trials are those that -only names, all of them where it names none.
+func trials(t *testing.T, only string) (out []servers.Trial) {
+	t.Helper()
+	all := servers.Trials()
+	if only == "" {
+		return all
+	}
+	for key := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(all, func(t servers.Trial) bool { return t.Key == key })
+		if i < 0 {
+			t.Fatalf("there is no trial %q", key)
+		}
+		out = append(out, all[i])
+	}
+	return out
+}
+
+// Whatever befalls a cluster, nothing is lost, no DDL runs twice, nothing stale is
+// written, and every sync point is what it says. How late the changefeed may be is
+// asked with -runs only: in short form it is the machine's, too.
+func TestCluster(t *testing.T) {
+	cfg := config(t)
+	cfg.Origin.Stores, cfg.Origin.MoveEvery = 3, 500*time.Millisecond
+	plan := servers.Plan{Seed: *seed, Servers: 3, Spare: 2, Apart: true}
+	if *runs == 0 {
+		cfg.Origin.Rate, cfg.Origin.Beats = 50, 3
+		plan.Trials = trials(t, "rolling")
+		for i := range plan.Trials {
+			plan.Trials[i].Times = 1
+		}
+		r := servers.Run(t.Context(), cfg, plan, say)
+		if !r.OK() {
+			t.Errorf("%v %q %q", r.Err, r.Wrong, r.Fell)
+		}
+		return
+	}
+	cfg.Origin.Rate, cfg.Origin.Tables, cfg.Origin.Beats = 500, 100, 9
+	cfg.Origin.Accounts, cfg.Origin.DDLEvery, cfg.SyncPointEvery = 1000, 2*time.Second, 15*time.Second
+	plan.Trials = trials(t, *only)
+	var all []*servers.Result
+	for range *runs {
+		r := servers.Run(t.Context(), cfg, plan, say)
+		all = append(all, r)
+		if late := r.Late(); !r.OK() || len(late) > 0 {
+			t.Errorf("make chaos SEED=%d: %v %q %q %q", plan.Seed, r.Err, r.Wrong, r.Fell, late)
+		}
+		plan.Seed++
+	}
+	var b bytes.Buffer
+	servers.WriteTable(&b, all)
 	if *summary != "" {
 		must(t, os.WriteFile(filepath.Clean(*summary), b.Bytes(), 0o600))
 	}

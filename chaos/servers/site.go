@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,7 +28,9 @@ type Config struct {
 	Dir     string // for data and logs
 	Origin  origin.Config
 	Servers int
+	Spare   int  // servers beside these, which rest until they are told to rise
 	Apart   bool // metadata is in an etcd of its own; else in the only server
+	Wired   bool // servers reach etcd, each other and the stores over wires that can be cut
 
 	SyncPointEvery time.Duration
 	Patience       time.Duration // for whatever is waited for
@@ -39,8 +42,10 @@ func (c Config) Validate() error {
 	switch {
 	case c.Servers < 1 || c.Servers > 16:
 		return bad("Servers: %d, want 1 to 16", c.Servers)
-	case c.Servers > 1 && !c.Apart:
-		return bad("Servers: %d, more than one need metadata apart", c.Servers)
+	case c.Spare < 0 || c.Spare > 16:
+		return bad("Spare: %d, want 0 to 16", c.Spare)
+	case c.Servers+c.Spare > 1 && !c.Apart:
+		return bad("Servers: %d, more than one need metadata apart", c.Servers+c.Spare)
 	case c.SyncPointEvery < 100*time.Millisecond:
 		return bad("SyncPointEvery: %v, want at least 100ms", c.SyncPointEvery)
 	case c.Patience <= 0:
@@ -70,6 +75,11 @@ type Site struct {
 	etcd  *process.Process
 	stop  context.CancelFunc
 	work  *errgroup.Group
+	beats []*Lag // of each table of the heartbeat
+
+	wires   wires
+	unwire  context.CancelFunc
+	carried errgroup.Group // what runs the wires: servers need them until they have ended
 }
 
 // Open sets a site up and creates its changefeed. Nothing has happened upstream by
@@ -78,13 +88,23 @@ func Open(ctx context.Context, cfg Config) (s *Site, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s = &Site{cfg: cfg, stop: func() {}, work: new(errgroup.Group)}
+	s = &Site{cfg: cfg, stop: func() {}, work: new(errgroup.Group), unwire: func() {}}
+	s.wires.caller = s.caller
 	defer func() {
 		if err != nil {
 			err, s = errors.Join(err, s.Close()), nil
 		}
 	}()
-	if s.Upstream, err = origin.Open(cfg.Origin, cfg.Program, filepath.Join(cfg.Dir, "upstream.log")); err != nil {
+	if s.cfg.Wired {
+		for i := range s.cfg.Origin.Stores {
+			p, err := s.wires.open(storeName(i))
+			if err != nil {
+				return s, err
+			}
+			s.cfg.Origin.StoreAddrs = append(s.cfg.Origin.StoreAddrs, p.Address())
+		}
+	}
+	if s.Upstream, err = origin.Open(s.cfg.Origin, cfg.Program, filepath.Join(cfg.Dir, "upstream.log")); err != nil {
 		return s, err
 	}
 	if s.place, err = s.Upstream.Place(); err != nil {
@@ -117,14 +137,18 @@ func (s *Site) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	for i := range s.cfg.Servers {
-		n, err := newNode(s.cfg, i, s.place.PD, endpoints)
-		if err != nil {
+	for i := range s.cfg.Servers + s.cfg.Spare {
+		if err := s.newNode(i, endpoints); err != nil {
 			return err
 		}
-		s.Nodes = append(s.Nodes, n)
 	}
 	s.Beat, s.Told = &Lag{look: s.beat}, &Lag{look: s.checkpoint}
+	for range s.cfg.Origin.Beats {
+		s.beats = append(s.beats, &Lag{})
+	}
+	if s.cfg.Wired {
+		s.wire(ctx)
+	}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // what is begun ends by Close
 	s.work, ctx = errgroup.WithContext(ctx)
 	for _, n := range s.Nodes {
@@ -133,6 +157,48 @@ func (s *Site) serve(ctx context.Context) error {
 	s.work.Go(func() error { return s.Beat.run(ctx) })
 	s.work.Go(func() error { return s.Told.run(ctx) })
 	return nil
+}
+
+// newNode makes one more server, and the ports before what it calls.
+func (s *Site) newNode(number int, endpoints []string) error {
+	var before *port
+	if s.cfg.Wired {
+		var err error
+		if before, err = s.wires.open(nodeName(number)); err != nil {
+			return err
+		}
+		etcd, err := s.wires.open(etcdName)
+		if err != nil {
+			return err
+		}
+		etcd.to = strings.TrimPrefix(endpoints[0], "http://")
+		endpoints = []string{"http://" + etcd.Address()}
+	}
+	n, err := newNode(s.cfg, number, s.place.PD, endpoints, before)
+	if err == nil {
+		s.Nodes = append(s.Nodes, n)
+	}
+	return err
+}
+
+// wire lets the ports be called.
+func (s *Site) wire(ctx context.Context) {
+	for i, at := range s.place.Stores {
+		s.wires.ports[i].to = at
+	}
+	ctx, s.unwire = context.WithCancel(context.WithoutCancel(ctx))
+	s.carried.Go(func() error { return s.wires.run(ctx) })
+}
+
+// caller is the server that a call comes from.
+func (s *Site) caller(c net.Conn) string {
+	socket := socketOf(c)
+	for _, n := range s.Nodes {
+		if pid := n.pid(); pid != 0 && owns(pid, socket) {
+			return n.Name
+		}
+	}
+	return ""
 }
 
 // create creates the changefeed, as soon as somebody takes it.
@@ -166,6 +232,11 @@ func (s *Site) StopServers() error {
 // Close ends everything.
 func (s *Site) Close() error {
 	err := s.StopServers()
+	s.unwire()
+	if gone := s.carried.Wait(); !errors.Is(gone, context.Canceled) {
+		err = errors.Join(err, gone)
+	}
+	s.wires.close()
 	if s.etcd != nil {
 		err = errors.Join(err, s.etcd.Leave(stopMax), s.etcd.Out.Close())
 	}
@@ -206,6 +277,9 @@ var errForGood = errors.New("it will stay so")
 // panics looks for servers that have panicked, in what they have said.
 func (s *Site) panics() (out []string, err error) {
 	for _, n := range s.Nodes {
+		if n.Lives() == 0 {
+			continue
+		}
 		text, err := os.ReadFile(n.log)
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/chaos/origin"
 	"github.com/sluice-cdc/sluice/internal/binlog"
@@ -18,6 +19,9 @@ type Verdict struct {
 	Wrong      []string // what is not as it must be; empty: everything is equal
 	Txns       int      // in the binary log
 	SyncPoints int      // whose accounts were held against the upstream's
+	Beats      int      // heartbeats in the binary log, none of them stale
+	Back       int      // times that a checkpoint was told that was lower than the last
+	BackMost   time.Duration
 	DDLs       []Tally
 }
 
@@ -68,6 +72,9 @@ func (s *Site) Judge(ctx context.Context, end tso.TS) (*Verdict, error) {
 		return nil, err
 	}
 	l.syncPoints(held)
+	told := s.Told.all()
+	l.stale(told)
+	l.fellBack(told)
 	panics, err := s.panics()
 	for _, p := range panics {
 		v.wrong("a server said: %s", p)
@@ -82,6 +89,7 @@ type log struct {
 	want, got map[string][]binlog.Form // by database
 	points    map[string]string        // primary ts to GTID, as the rows stand in the end
 	held      map[string]origin.Accounts
+	beats     []written
 }
 
 func newLog(v *Verdict) *log {
@@ -113,8 +121,11 @@ func (l *log) take(t binlog.Txn) error {
 		return err
 	}
 	for _, c := range t.Changes {
-		if c.Table == "syncpoint_v1" {
+		switch {
+		case c.Table == "syncpoint_v1":
 			l.point(t.GTID, c)
+		case c.Schema == origin.BeatDB:
+			l.heartbeat(t, c)
 		}
 	}
 	return nil
@@ -193,6 +204,29 @@ func (l *log) syncPoints(want []origin.Accounts) {
 	}
 }
 
+// order holds what was done to each table against the order in which that was
+// done upstream. DDLs of two tables may overtake each other.
+func (l *log) order(db string, want, got []binlog.Form) {
+	of := func(all []binlog.Form) map[string][]binlog.Form {
+		out := map[string][]binlog.Form{}
+		for _, f := range all {
+			for _, t := range f.Tables() {
+				out[t] = append(out[t], f)
+			}
+		}
+		return out
+	}
+	wanted, had := of(want), of(got)
+	for _, table := range slices.Sorted(maps.Keys(wanted)) {
+		for i, f := range wanted[table] {
+			if g := had[table][i]; g != f {
+				l.wrong("DDL %d of %s.%s: %v in the binary log, %v upstream", i, db, table, g, f)
+				break
+			}
+		}
+	}
+}
+
 // ddl holds the statements of each database against those that were carried out
 // upstream.
 func (l *log) ddl() {
@@ -229,11 +263,8 @@ func (l *log) ddl() {
 			}
 			more[f], differs = 0, true
 		}
-		for i := 0; !differs && i < len(want); i++ {
-			if want[i] != got[i] {
-				l.wrong("DDL %d of %s: %v in the binary log, %v upstream", i, db, got[i], want[i])
-				break
-			}
+		if !differs {
+			l.order(db, want, got)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(tally)) {

@@ -18,6 +18,7 @@ func carriedOut() []origin.Statement {
 		{DB: "drill0", SQL: "CREATE TABLE t1 (id int)"},
 		{DB: "drill0", SQL: "TRUNCATE TABLE t1"},
 		{DB: "drill0", SQL: "ALTER TABLE t1 ADD COLUMN c2 int"},
+		{DB: "drill0", SQL: "CREATE TABLE t2 (id int)"},
 		{DB: "bank", SQL: "ALTER TABLE a0 ADD COLUMN c1 int"},
 	}
 }
@@ -27,16 +28,17 @@ func query(db, text string) binlog.Txn { return binlog.Txn{GTID: "0-1-1", Schema
 // The log shows what was lost, what ran twice and what came in another order.
 func TestTheVerdictOnDDL(t *testing.T) {
 	create, truncate := query("", "CREATE TABLE `drill0`.`t1` (`id` INT)"), query("drill0", "TRUNCATE TABLE `t1`")
+	other := query("drill0", "CREATE TABLE t2 (id int)")
 	add, bank := query("", "ALTER TABLE `drill0`.`t1` ADD COLUMN `c2` INT"), query("", "ALTER TABLE `bank`.`a0` ADD COLUMN `c1` INT")
 	for want, log := range map[string][]binlog.Txn{
-		"":                                       {create, truncate, add, bank},
-		"DDL run again: truncate drill0.t1, 1 ":  {create, truncate, truncate, add, bank},
-		"DDL run again: add column drill0.t1 c2": {create, truncate, add, add, bank},
-		"DDL lost: truncate drill0.t1, 1 times":  {create, add, bank},
-		"DDL lost: add column bank.a0 c1":        {create, truncate, add},
-		"DDL 1 of drill0: add column":            {create, add, truncate, bank},
-		"DDL run again: drop drill0.t1":          {create, truncate, add, bank, query("drill0", "DROP TABLE `t1`")},
-		"in the binary log: OPTIMIZE":            {create, truncate, add, bank, query("", "OPTIMIZE drill0")},
+		"":                                       {create, truncate, add, bank, other},
+		"DDL run again: truncate drill0.t1, 1 ":  {create, truncate, truncate, add, bank, other},
+		"DDL run again: add column drill0.t1 c2": {create, truncate, add, add, bank, other},
+		"DDL lost: truncate drill0.t1, 1 times":  {create, add, bank, other},
+		"DDL lost: add column bank.a0 c1":        {create, other, truncate, add},
+		"DDL 1 of drill0.t1: add column":         {create, add, truncate, bank, other},
+		"DDL run again: drop drill0.t1":          {create, truncate, add, bank, query("drill0", "DROP TABLE `t1`"), other},
+		"in the binary log: OPTIMIZE":            {create, truncate, add, bank, query("", "OPTIMIZE drill0"), other},
 	} {
 		l := newLog(&Verdict{})
 		if err := l.upstream(carriedOut()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -16,6 +17,7 @@ import (
 // Txn is one committed transaction, or one DDL.
 type Txn struct {
 	GTID    string
+	At      time.Time // when it was committed, to the second
 	Changes []Change
 	// Query is a DDL's text; Schema is where it ran.
 	Query, Schema string
@@ -78,7 +80,7 @@ type reader struct {
 func (r *reader) event(e *replication.BinlogEvent) error {
 	switch v := e.Event.(type) {
 	case *replication.MariadbGTIDEvent:
-		r.txn = Txn{GTID: v.GTID.String()}
+		r.txn = Txn{GTID: v.GTID.String(), At: time.Unix(int64(e.Header.Timestamp), 0)}
 	case *replication.RowsEvent:
 		return r.rows(e.Header.EventType, v)
 	case *replication.QueryEvent:

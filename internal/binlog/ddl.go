@@ -22,6 +22,27 @@ type Form struct {
 // String is the form in a line.
 func (f Form) String() string { return f.Kind + " " + f.Database + "." + f.What }
 
+// Tables are the names of the tables that it does something to: those that a
+// rename ends with, too. What is done to a database names none.
+func (f Form) Tables() []string {
+	words := strings.Fields(f.What)
+	switch {
+	case len(words) == 0:
+		return nil
+	case f.Kind == "exchange partition":
+		return []string{words[0], words[len(words)-1]}
+	case f.Kind != "rename":
+		return words[:1]
+	}
+	var out []string
+	for pair := range strings.SplitSeq(f.What, ", ") {
+		from, to, _ := strings.Cut(pair, " to ")
+		out = append(out, from, to)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Forms reads a statement that ran in a database. It has one form, or one for each
 // clause of an ALTER TABLE.
 func Forms(database, text string) ([]Form, error) {

@@ -1,6 +1,9 @@
 package binlog
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestForms(t *testing.T) {
 	for text, want := range map[string]string{
@@ -29,6 +32,16 @@ func TestForms(t *testing.T) {
 		}
 		if err != nil || line != want {
 			t.Errorf("%s: %q, %v; want %q", text, line, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"CREATE DATABASE d": "", "CREATE TABLE t (id int)": "t", "ALTER TABLE t ADD COLUMN c int": "t", "DROP INDEX i ON t": "t",
+		"RENAME TABLE a TO x, c TO a, x TO c": "a c", "RENAME TABLE a TO b, c TO d": "a b c d",
+		"ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE q": "p q",
+	} {
+		all, err := Forms("b", text)
+		if err != nil || strings.Join(all[0].Tables(), " ") != want {
+			t.Errorf("%s is about %q, %v; want %q", text, all[0].Tables(), err, want)
 		}
 	}
 	for _, text := range []string{"SELECT 1", "no statement"} {

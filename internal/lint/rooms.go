@@ -81,7 +81,7 @@ var rooms = []Room{
 	{"chaos/origin", Kit, "an upstream under load in a process of its own, and what only it knows when others are judged",
 		wordsAnd("chaos/process", "filter", "internal/mariadb", "playground", "upstream/fake", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"chaos/servers", Kit, "the real command in processes of its own, what befalls them, and what a binary log and a heartbeat say came of it",
-		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/mariadb", "meta", "upstream/fake/workload")},
+		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/mariadb", "meta", "transport/badline", "upstream/fake/workload")},
 	{"transport/badline", Kit, "what befalls connections: cut in one direction, slow, broken in the midst of a message, refused", nil},
 	{"api/apitest", Kit, "a cluster in memory, for tests of what asks one", wordsAnd("api", "changefeed")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},

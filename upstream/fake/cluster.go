@@ -147,6 +147,15 @@ func (c *Cluster) PD() []string {
 	return urls
 }
 
+// Stores is where the stores listen, the first's address first.
+func (c *Cluster) Stores() []string {
+	var addrs []string
+	for _, s := range c.stores {
+		addrs = append(addrs, s.net.addr())
+	}
+	return addrs
+}
+
 // Cut ends every change stream of a store, as a restart or a broken network
 // does, and says how many there were.
 func (c *Cluster) Cut(store uint64) int {

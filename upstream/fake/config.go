@@ -23,6 +23,9 @@ type Config struct {
 	ResolvedInterval time.Duration // how often resolved-ts moves; default 200 ms, as TiKV's
 	Version          string        // of PD and stores; default 8.5.0
 	TiDBs            []string      // addresses at which TiDB servers say they are
+	// StoreAddrs are where PD says that the stores are, the first's first: of proxies
+	// before them. Default: where they are.
+	StoreAddrs []string
 
 	// PDLag is how long PD may know an old state of regions after a change.
 	PDLag time.Duration
@@ -100,6 +103,8 @@ func (c Config) Validate() error {
 		return bad("PDs: %d, want 1 to %d", c.PDs, maxPDs)
 	case c.ResolvedInterval < time.Millisecond:
 		return bad("ResolvedInterval: %v, want at least 1ms", c.ResolvedInterval)
+	case len(c.StoreAddrs) > 0 && len(c.StoreAddrs) != c.Stores:
+		return bad("StoreAddrs: %d addresses for %d stores", len(c.StoreAddrs), c.Stores)
 	case c.PDLag < 0:
 		return bad("PDLag: %v, below 0", c.PDLag)
 	case c.Speed < 0:

@@ -178,8 +178,12 @@ func (c *Cluster) KV(ctx context.Context, id uint64) (tikvpb.TikvServer, error) 
 }
 
 func (s *storeServer) proto() *metapb.Store {
+	addr := s.net.addr()
+	if told := s.cluster.cfg.StoreAddrs; len(told) > 0 {
+		addr = told[s.id-1]
+	}
 	return &metapb.Store{
-		Id: s.id, Address: s.net.addr(), PeerAddress: s.net.addr(),
+		Id: s.id, Address: addr, PeerAddress: addr,
 		Version: s.cluster.cfg.Version, State: metapb.StoreState_Up, NodeState: metapb.NodeState_Serving,
 	}
 }
