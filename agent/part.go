@@ -215,7 +215,7 @@ func (p *Part) did() pipeline.Progress {
 	out, engine := p.past, p.engine
 	p.mu.Unlock()
 	if engine != nil { // unlocked, since it asks for limits with locks of its own
-		out = plus(out, engine.Progress())
+		out = plus(out, engine.Counts())
 	}
 	return out
 }

@@ -412,7 +412,7 @@ func (e *engine) Look() {
 	e.looks++
 }
 
-func (e *engine) Progress() pipeline.Progress {
+func (e *engine) Counts() pipeline.Progress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.progress

@@ -38,7 +38,7 @@ type Engine interface {
 	Write(s span.Span, from tso.TS)
 	Stop(s span.Span)
 	Look()
-	Progress() pipeline.Progress
+	Counts() pipeline.Progress
 }
 
 // dataPath is a capture's.

@@ -112,7 +112,7 @@ func (l *life) startEngine(living context.Context) {
 		defer close(w.ended)
 		defer stop()
 		err := w.engine.Run(ctx)
-		did := w.engine.Progress()
+		did := w.engine.Counts()
 		l.mu.Lock()
 		l.past, l.engine = plus(l.past, did), nil
 		l.mu.Unlock()

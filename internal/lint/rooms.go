@@ -51,7 +51,7 @@ var rooms = []Room{
 	{"pipeline", Shell, "one changefeed's stages on one capture", wordsAnd("filter", "ingest", "mount", "schema", "sink")},
 	{"changefeed", Pure, "what a changefeed is: its name, its configuration and its life", wordsAnd("filter", "strict")},
 	{"scheduler", Pure, "two-phase placement: which capture writes which span of a changefeed, and when a DDL may run", wordsAnd()},
-	{"agent", Shell, "one capture's work on changefeeds: what they share, and the loop that runs one from its checkpoint on",
+	{"agent", Shell, "one capture's work on changefeeds: what they share, the part of one that is spread over captures, and the loop that runs a whole one",
 		wordsAnd("filter", "ingest", "mount", "pipeline", "scheduler", "schema", "schemafeed", "sink", "sorter", "upstream")},
 	{"transport", Shell, "what captures say to each other: streams on the port that serves HTTP, and the one mapping of scheduler's messages to bytes", wordsAnd("changefeed", "scheduler")},
 	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
