@@ -184,7 +184,7 @@ func (w *feedWorld) resolve(ts tso.TS, ids ...int64) {
 
 func (w *feedWorld) want(line string) {
 	w.Helper()
-	time.Sleep(time.Second) // of the bubble's: laggards are looked at from time to time
+	<-time.After(time.Second) // of the bubble's: laggards are looked at from time to time
 	synctest.Wait()
 	if got := w.log.take(); got != line {
 		w.Fatalf("the log got %q, want %q", got, line)
@@ -387,7 +387,7 @@ func playFeed(t *testing.T, rng *rand.Rand) {
 	}
 	w.sc.resolve(now + 10)
 	w.f.Look()
-	time.Sleep(time.Second) // of the bubble's
+	<-time.After(time.Second) // of the bubble's
 	synctest.Wait()
 	if n := len(w.log.resolved); len(base) > 0 && (n == 0 || w.log.resolved[n-1] != now+10) {
 		t.Fatalf("in the end it stands at %v, everything is resolved up to %d", w.log.resolved, now+10)
