@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-cdc/sluice/internal/mariadb"
 	"github.com/sluice-cdc/sluice/playground"
 	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake/mvcc"
 	"github.com/sluice-cdc/sluice/upstream/fake/oracle"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 	"github.com/sluice-cdc/sluice/verify"
@@ -18,6 +19,10 @@ import (
 
 // balances reads what the accounts held at each of some moments.
 func (s *serving) balances(at []tso.TS) ([]Accounts, error) {
+	return balances(s.cluster.Snapshot(), at)
+}
+
+func balances(store mvcc.Snapshot, at []tso.TS) ([]Accounts, error) {
 	bank, err := filter.New(filter.Config{Rules: []string{workload.BankDB + ".*"}})
 	if err != nil {
 		return nil, err
@@ -25,7 +30,7 @@ func (s *serving) balances(at []tso.TS) ([]Accounts, error) {
 	var out []Accounts
 	for _, ts := range at {
 		var e verify.Expected
-		if err := oracle.Store(s.cluster, ts, bank, &e); err != nil {
+		if _, err := oracle.Snapshot(store, ts, bank, &e); err != nil {
 			return nil, fmt.Errorf("at %d: %w", ts, err)
 		}
 		held := map[string]int64{}
@@ -48,7 +53,13 @@ const differencesMax = 20
 // compare reads a downstream and tells where it differs from what stood here at a
 // moment. It is empty where nothing does.
 func (s *serving) compare(ctx context.Context, d Downstream) (differences []string, failed error) {
-	databases := append(s.load.work.Databases(), BeatDB)
+	return compare(ctx, s.cluster.Snapshot(), s.databases(), d)
+}
+
+// databases are those that the load writes to.
+func (s *serving) databases() []string { return append(s.load.work.Databases(), BeatDB) }
+
+func compare(ctx context.Context, store mvcc.Snapshot, databases []string, d Downstream) (differences []string, failed error) {
 	var rules []string
 	for _, name := range databases {
 		rules = append(rules, name+".*")
@@ -58,7 +69,7 @@ func (s *serving) compare(ctx context.Context, d Downstream) (differences []stri
 		return nil, err
 	}
 	want := &verify.Expected{}
-	tables, err := oracle.Tables(s.cluster, d.At, ours, want)
+	tables, err := oracle.Snapshot(store, d.At, ours, want)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ func must(t *testing.T, err error) {
 func TestAnUpstreamOfItsOwn(t *testing.T) {
 	c := origin.Default()
 	c.DDLEvery, c.BeatEvery, c.Beats = 10*time.Millisecond, 10*time.Millisecond, 2
+	c.Journal = filepath.Join(t.TempDir(), "journal")
 	program, err := os.Executable()
 	must(t, err)
 	u, err := origin.Open(c, program, filepath.Join(t.TempDir(), "upstream.log"))
@@ -85,6 +86,21 @@ func TestAnUpstreamOfItsOwn(t *testing.T) {
 	must(t, err)
 	if !slices.ContainsFunc(differences, func(d string) bool { return strings.Contains(d, "bank") }) {
 		t.Errorf("an empty database is told of as %q", differences)
+	}
+	databases, err := u.Databases()
+	must(t, err)
+	u.Kill()
+	left, err := origin.Remember(c.Journal, databases)
+	must(t, err)
+	same, err := left.Balances([]tso.TS{place.TS, e.TS})
+	must(t, err)
+	if !slices.Equal(same, held) {
+		t.Errorf("the journal says %+v, the upstream said %+v", same, held)
+	}
+	again, err := left.Compare(t.Context(), origin.Downstream{Host: down.Host, Port: down.Port, At: e.TS})
+	must(t, err)
+	if !slices.Equal(again, differences) {
+		t.Errorf("by the journal an empty database is told of as %q, upstream %q", again, differences)
 	}
 }
 

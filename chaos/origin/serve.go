@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -17,11 +19,20 @@ import (
 )
 
 // Serve is the process: an upstream that answers until in ends.
-func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
+func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) (failed error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	cluster, err := fake.Start(fake.Config{Stores: cfg.Stores, ResolvedInterval: cfg.ResolvedInterval, Seed: cfg.Seed, StoreAddrs: cfg.StoreAddrs})
+	of := fake.Config{Stores: cfg.Stores, ResolvedInterval: cfg.ResolvedInterval, Seed: cfg.Seed, StoreAddrs: cfg.StoreAddrs}
+	if cfg.Journal != "" {
+		journal, err := os.OpenFile(filepath.Clean(cfg.Journal), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, journal.Close()) }()
+		of.Journal = journal
+	}
+	cluster, err := fake.Start(of)
 	if err != nil {
 		return err
 	}
@@ -95,6 +106,8 @@ func (s *serving) answer(ctx context.Context, q request) (any, error) {
 		return s.load.statements(), nil
 	case askTables:
 		return s.load.tables(ctx)
+	case askDatabases:
+		return s.databases(), nil
 	case askBalances:
 		var at []tso.TS
 		if err := json.Unmarshal(q.With, &at); err != nil {

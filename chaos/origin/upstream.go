@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-cdc/sluice/chaos/process"
@@ -19,6 +20,8 @@ const Env = "SLUICE_CHAOS_UPSTREAM"
 // Upstream asks a process that serves.
 type Upstream struct {
 	process *process.Process
+
+	killed atomic.Bool
 
 	mu   sync.Mutex // held from a question to its answer
 	from *json.Decoder
@@ -42,6 +45,9 @@ const closeMax = 20 * time.Second
 
 // Close ends the process.
 func (u *Upstream) Close() error {
+	if u.killed.Load() {
+		return errors.Join(u.process.In.Close(), u.process.Out.Close()) // how it ended is known
+	}
 	return errors.Join(u.process.Leave(closeMax), u.process.Out.Close())
 }
 
@@ -98,6 +104,18 @@ func (u *Upstream) Statements() (s []Statement, err error) {
 func (u *Upstream) Tables() (ids map[string]int64, err error) {
 	err = u.ask(askTables, nil, &ids)
 	return ids, err
+}
+
+// Databases are those that the load writes to.
+func (u *Upstream) Databases() (names []string, err error) {
+	err = u.ask(askDatabases, nil, &names)
+	return names, err
+}
+
+// Kill ends the process where it stands. Nothing can be asked any more; Close is still due.
+func (u *Upstream) Kill() {
+	u.process.Kill()
+	u.killed.Store(true)
 }
 
 // Balances are what the accounts held at moments.

@@ -79,7 +79,7 @@ var rooms = []Room{
 		wordsAnd("agent", "filter", "internal/mariadb", "meta", "playground", "sink", "sink/downstream", "sorter", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"chaos/process", Kit, "the processes that a test starts: told to end, killed, stopped, and never left behind", wordsAnd()},
 	{"chaos/origin", Kit, "an upstream under load in a process of its own, and what only it knows when others are judged",
-		wordsAnd("chaos/process", "filter", "internal/mariadb", "playground", "upstream/fake", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
+		wordsAnd("chaos/process", "filter", "internal/mariadb", "playground", "upstream/fake", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"chaos/servers", Kit, "the real command in processes of its own, what befalls them, and what a binary log and a heartbeat say came of it",
 		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/mariadb", "meta", "transport/badline", "upstream/fake/workload")},
 	{"transport/badline", Kit, "what befalls connections: cut in one direction, slow, broken in the midst of a message, refused", nil},

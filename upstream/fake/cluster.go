@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -50,6 +51,7 @@ type Cluster struct {
 	pdLag      time.Duration
 	ticked     time.Time // when resolved-ts last moved
 	promised   int       // the messages that this took
+	journalErr error     // Run's, once it ends
 
 	bulkRegions []*bulkRegion // these three only by Start and the replay
 	bulkEvents  []*bulkEvent
@@ -220,6 +222,11 @@ func (c *Cluster) Run(ctx context.Context) error {
 	})
 	err := tasks.Wait()
 	c.readers.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.journalErr != nil {
+		return fmt.Errorf("the journal: %w", c.journalErr)
+	}
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

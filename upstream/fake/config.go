@@ -2,6 +2,7 @@ package fake
 
 import (
 	"crypto/tls"
+	"io"
 	"time"
 
 	"github.com/coreos/go-semver/semver"
@@ -46,6 +47,10 @@ type Config struct {
 	// QueueBytes is what a change stream may have waiting before its live rows
 	// are refused with "congested"; default 64 MiB.
 	QueueBytes int64
+
+	// Journal gets every version as it is committed, for who judges after the cluster's
+	// process is gone (ReadJournal). Nil: nobody's.
+	Journal io.Writer
 
 	// TLS, where set, is used by every listener.
 	TLS *tls.Config

@@ -17,6 +17,7 @@ const loopMask = 0xff
 // publishLocked tells every subscriber of the change's key what happened to it,
 // and whoever waits for its lock that it may be gone.
 func (c *Cluster) publishLocked(ch *mvcc.Change) {
+	c.journalLocked(ch)
 	c.waiting.wake(ch.Key)
 	c.hazards.before(c)
 	if ch.Kind != mvcc.Nothing {

@@ -25,7 +25,11 @@ func Store(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expec
 
 // Tables is Store that tells what the tables are, too.
 func Tables(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) (tables []*event.Table, failed error) {
-	store := c.Snapshot()
+	return Snapshot(c.Snapshot(), at, wanted, into)
+}
+
+// Snapshot is Tables of a cluster's data, whatever became of the cluster.
+func Snapshot(store mvcc.Snapshot, at tso.TS, wanted *filter.Filter, into *verify.Expected) (tables []*event.Table, failed error) {
 	into.EndTS = at
 	databases := map[int64]*schema.DBInfo{}
 	each := func(start, end []byte, fn func(k schema.MetaKey, value []byte) error) {
