@@ -122,7 +122,8 @@ type Sink interface {
 	// nothing above; it may be asked for again after a crash. Where there is
 	// nothing to record it in, it does nothing.
 	SyncPoint(ctx context.Context, leave Leave, p event.SyncPoint) error
-	// Checkpoint says that everything up to ts is downstream.
+	// Checkpoint says that everything up to ts is downstream; to an Owner's sink, that
+	// this is durable: no DDL at or below comes again.
 	Checkpoint(ctx context.Context, ts tso.TS) error
 	// Close releases connections. No call follows it.
 	Close() error

@@ -6,9 +6,29 @@ import (
 	"testing"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/blackhole"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 )
+
+// A black hole takes any role, and has neither fence nor record.
+func TestBlackholeHasAnyRole(t *testing.T) {
+	for _, role := range []sink.Role{sink.Whole, sink.Rows, sink.Owner} {
+		s, err := downstream.Open(t.Context(), "blackhole://", downstream.Config{Role: role, Capture: "one", Leave: sink.Endless})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, fences := s.(sink.Fencer); fences {
+			t.Error("it fences nothing")
+		}
+		if _, records := s.(sink.Recorder); records {
+			t.Error("it records nothing")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 func TestSchemes(t *testing.T) {
 	ctx := context.Background()

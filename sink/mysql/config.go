@@ -355,6 +355,14 @@ func (c *Config) Validate() error {
 	switch {
 	case !Handles(c.Scheme):
 		return cdcerr.SinkURIInvalid.New("scheme %q: want one of %s", c.Scheme, strings.Join(schemes, ", "))
+	case c.Role > sink.Owner:
+		return cdcerr.Bug("a sink has no role %d", c.Role)
+	case c.Role == sink.Owner && c.Leave == nil:
+		return cdcerr.Bug("an owner's sink takes its place at the fence when it is opened, and was given no leave for that")
+	case c.Role == sink.Owner && c.Capture != "":
+		return cdcerr.Bug("an owner's sink has the place of no capture, and was given that of %s", c.Capture)
+	case c.Role == sink.Rows && c.Capture == "" && c.Life != "":
+		return cdcerr.Bug("a sink for rows has a capture's place at the fence, and was given no capture")
 	case c.Host == "":
 		return cdcerr.SinkURIInvalid.New("host: want a name or an address, as in mysql://root@127.0.0.1:3306/")
 	case c.Port < 1 || c.Port > 65535:

@@ -178,9 +178,17 @@ func (s *Sink) lookForIndex(ctx context.Context, b *building) (state jobState, e
 // for the answer.
 const lookEvery = 5 * time.Second
 
-// Checkpoint implements sink.Sink. What was flushed is durable already; an index
-// that is being added is looked at, so that one that fails is not passed over.
-func (s *Sink) Checkpoint(ctx context.Context, _ tso.TS) error {
+// Checkpoint implements sink.Sink. What was flushed is durable already, and where
+// captures write the rows this is how it is known here; an index that is being added is
+// looked at, so that one that fails is not passed over.
+func (s *Sink) Checkpoint(ctx context.Context, ts tso.TS) error {
+	if at := uint64(ts); at > s.upTo.Load() {
+		s.upTo.Store(at) // calls of this method come one at a time
+	}
+	if !s.calls.TryLock() {
+		return nil // a DDL runs: the next call looks
+	}
+	defer s.calls.Unlock()
 	if len(s.building) == 0 || time.Since(s.looked) < lookEvery {
 		return nil
 	}
@@ -192,3 +200,6 @@ func (s *Sink) Checkpoint(ctx context.Context, _ tso.TS) error {
 	}
 	return nil
 }
+
+// durable is the latest checkpoint that was told.
+func (s *Sink) durable() tso.TS { return tso.TS(s.upTo.Load()) }

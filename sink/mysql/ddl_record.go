@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -32,12 +33,14 @@ const (
 	widenDDLRecord = "ALTER TABLE tidb_cdc.ddl_ts_v1 ADD COLUMN sluice_record longtext"
 )
 
-// notedVersion is that of noted's JSON.
-const notedVersion = 1
+// notedVersion is that of noted's JSON. Releases before this one wrote format 1
+// (notedBefore), which is read.
+const notedVersion = 2
 
-// noted is what stands downstream about the DDLs of one changefeed: which was the
-// last to begin, and how far it is. Everything before it is done, and so are the
-// rows at or below its TS, since a DDL waits for all of them (P6).
+// noted is what stands downstream about the DDLs of one changefeed. DDLs run one at a
+// time. Where a sink writes everything each waits for all that is before it (P6); where
+// captures write the rows, in an order that is only that of their tables, so that some
+// above the checkpoint may be done and others not.
 //
 //	begin: marks before statement 0 ─▶ row: statement 0 ─▶ statement 0
 //	       marks before statement 1 ─▶ row: statement 1 ─▶ statement 1 … ─▶ row: done
@@ -47,78 +50,170 @@ const notedVersion = 1
 type noted struct {
 	Version int    `json:"version"`
 	Life    string `json:"life"`
-	TS      tso.TS `json:"ts"`
-	// Done are the jobs of that TS that are done: several may share it.
-	Done []int64   `json:"done,omitempty"`
-	Now  *underway `json:"now,omitempty"`
+	// Rows is up to where all rows are downstream, whatever their table. Below it
+	// or at it no row is to come again that parts is not about.
+	Rows tso.TS `json:"rows"`
+	// Below is from where on DDLs are told one by one: all below are done.
+	Below tso.TS    `json:"below"`
+	Done  []ddlNote `json:"executed,omitempty"`
+	// Begun are those that have begun and are not done: at most one, and those that
+	// were given up when an operator's filter left them out.
+	Begun []underway `json:"begun,omitempty"`
 	// Building are indexes of DDLs that are done but for these.
 	Building []building `json:"building,omitempty"`
 
-	from tso.TS // TS as it was read at the start: rows up to there are downstream
+	ts    tso.TS           // of the DDL that is noted
+	from  tso.TS           // Rows as it was read at the start
+	parts map[int64]tso.TS // as read at the start: up to where the rows of a physical table are downstream
+	last  tso.TS           // the latest of them
+}
+
+// ddlNote is one DDL, and whose rows it parts: those at or below TS of the physical
+// tables are downstream, and those above come after it.
+type ddlNote struct {
+	Job    int64   `json:"job"`
+	TS     tso.TS  `json:"ts"`
+	Tables []int64 `json:"tables,omitempty"`
 }
 
 // underway is a DDL that has begun.
 type underway struct {
-	Job int64 `json:"job"`
+	ddlNote
 	// Script is a digest of the statements, of which this is one.
 	Script    string `json:"script"`
 	Statement int    `json:"statement"`
 	Before    marks  `json:"before"`
 }
 
+func noteOf(d *event.DDL) ddlNote {
+	n := ddlNote{Job: d.JobID, TS: d.SwitchTS}
+	for _, c := range d.Tables {
+		if c.Before != nil && c.Before.Kind == event.BaseTable {
+			n.Tables = append(n.Tables, c.Before.PhysicalIDs()...)
+		}
+	}
+	return n
+}
+
+func (n *ddlNote) is(d *event.DDL) bool { return n.Job == d.JobID && n.TS == d.SwitchTS }
+
 // holds tells whether a DDL is done. One that no job stands for is never noted.
 func (n *noted) holds(d *event.DDL) bool {
-	return n != nil && d.JobID != 0 && (d.SwitchTS < n.TS || d.SwitchTS == n.TS && slices.Contains(n.Done, d.JobID))
+	return n != nil && d.JobID != 0 && (d.SwitchTS < n.Below || slices.ContainsFunc(n.Done, func(o ddlNote) bool { return o.is(d) }))
 }
 
 // begun is how far a DDL is that an end of the process interrupted; nil where it is
 // to begin at its first statement.
 func (n *noted) begun(d *event.DDL, s *script) (*underway, error) {
-	if n == nil || n.Now == nil || d.JobID == 0 || n.Now.Job != d.JobID || n.TS != d.SwitchTS || len(s.fill) > 0 {
+	if n == nil || d.JobID == 0 || len(s.fill) > 0 {
 		return nil, nil // what is filled begins with an empty table each time
 	}
-	if n.Now.Script != s.digest() {
+	at := slices.IndexFunc(n.Begun, func(u underway) bool { return u.is(d) })
+	if at < 0 {
+		return nil, nil
+	}
+	now := &n.Begun[at]
+	if now.Script != s.digest() {
 		return nil, cdcerr.ExecDDLFailed.New("job %d at %d: tidb_cdc.ddl_ts_v1 says that its statement %d was under way, and the statements were others than now (%s), so another release, "+
 			"configuration or version of the downstream began them: see what of the DDL is in effect, finish it by hand, and resume with an event filter that leaves this DDL out",
-			d.JobID, d.SwitchTS, n.Now.Statement+1, strings.Join(s.statements, "; "))
+			d.JobID, d.SwitchTS, now.Statement+1, strings.Join(s.statements, "; "))
 	}
-	return n.Now, nil
+	return now, nil
 }
 
 // above are the transactions that are not known to be downstream.
 func (n *noted) above(txns []event.Txn) []event.Txn {
-	if n == nil || len(txns) == 0 || txns[0].CommitTS > n.from {
+	if n == nil || len(txns) == 0 || txns[0].CommitTS > max(n.from, n.last) {
 		return txns
 	}
-	return txns[sort.Search(len(txns), func(i int) bool { return txns[i].CommitTS > n.from }):]
+	txns = txns[sort.Search(len(txns), func(i int) bool { return txns[i].CommitTS > n.from }):]
+	if len(n.parts) == 0 {
+		return txns
+	}
+	out := make([]event.Txn, 0, len(txns))
+	for _, txn := range txns {
+		there := func(r *event.Row) bool { return txn.CommitTS <= n.parts[r.PhysicalID] }
+		if slices.ContainsFunc(txn.Rows, there) {
+			if txn.Rows = slices.DeleteFunc(slices.Clone(txn.Rows), there); len(txn.Rows) == 0 {
+				continue
+			}
+		}
+		out = append(out, txn)
+	}
+	return out
 }
 
 // beginning is what is noted before a statement, nil where nothing is.
-func (n *noted) beginning(d *event.DDL, s *script, statement int, before marks) *noted {
-	if n == nil || d.JobID == 0 {
-		return nil
+func (s *Sink) beginning(d *event.DDL, on *script, statement int, before marks) *noted {
+	next := s.following(d)
+	if next != nil {
+		next.Begun = append(next.Begun, underway{ddlNote: noteOf(d), Script: on.digest(), Statement: statement, Before: before})
 	}
-	next := n.at(d.SwitchTS)
-	next.Now = &underway{Job: d.JobID, Script: s.digest(), Statement: statement, Before: before}
 	return next
 }
 
 // done is what is noted after the last statement.
-func (n *noted) done(d *event.DDL) *noted {
-	if n == nil || d.JobID == 0 {
-		return nil
+func (s *Sink) done(d *event.DDL) *noted {
+	next := s.following(d)
+	if next != nil {
+		next.Done = append(next.Done, noteOf(d))
 	}
-	next := n.at(d.SwitchTS)
-	next.Done = append(next.Done, d.JobID)
 	return next
 }
 
-func (n *noted) at(ts tso.TS) *noted {
-	next := &noted{Version: notedVersion, Life: n.Life, TS: ts, from: n.from}
-	if n.TS == ts {
-		next.Done = slices.Clone(n.Done)
+// following is what stands on record beside a DDL that is noted: what is below the
+// checkpoint, or where everything is below this DDL, is not told one by one.
+func (s *Sink) following(d *event.DDL) *noted {
+	n := s.noted
+	if n == nil || d.JobID == 0 {
+		return nil
+	}
+	rows, below := d.SwitchTS, d.SwitchTS
+	if s.cfg.Role == sink.Owner {
+		if rows, below = s.durable(), 0; rows > 0 {
+			below = rows.Next()
+		}
+	}
+	next := &noted{Version: notedVersion, Life: n.Life, Rows: max(rows, n.Rows), Below: max(below, n.Below), ts: d.SwitchTS, from: n.from, parts: n.parts, last: n.last}
+	for _, o := range n.Done {
+		if o.TS >= next.Below {
+			next.Done = append(next.Done, o)
+		}
+	}
+	for _, o := range n.Begun {
+		if o.TS >= next.Below && !o.is(d) {
+			next.Begun = append(next.Begun, o)
+		}
 	}
 	return next
+}
+
+// Recorded implements sink.Recorder. What it tells was read when the sink was opened,
+// after the place at the fence was taken from whoever wrote it.
+func (s *Sink) Recorded(context.Context) (out []sink.Recorded, err error) {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if s.cfg.Role != sink.Owner {
+		return nil, cdcerr.Bug("the record of DDLs is an owner's, and this sink has another role")
+	}
+	n := s.noted
+	if n == nil {
+		return nil, nil
+	}
+	if n.Below > 0 {
+		out = append(out, sink.Recorded{TS: n.Below, Done: true})
+	}
+	add := func(o ddlNote, done bool) {
+		out = append(out, sink.Recorded{Job: o.Job, TS: o.TS, Done: done, Tables: slices.Clone(o.Tables)})
+	}
+	for _, o := range n.Done {
+		add(o, true)
+	}
+	for _, o := range n.Begun {
+		add(o.ddlNote, false)
+	}
+	slices.SortStableFunc(out, func(a, b sink.Recorded) int { return cmp.Compare(a.TS, b.TS) })
+	return out, nil
 }
 
 func (s *script) digest() string {
@@ -151,7 +246,7 @@ func (s *Sink) writeNoted(ctx context.Context, leave sink.Leave, n *noted) error
 	}
 	return s.passing(ctx, leave, fmt.Sprintf("INSERT INTO tidb_cdc.ddl_ts_v1 (ticdc_cluster_id, changefeed, table_id, ddl_ts, finished, is_syncpoint, sluice_record) "+
 		"VALUES (%s, %s, %d, '%d', %t, FALSE, %s) ON DUPLICATE KEY UPDATE ddl_ts = VALUES(ddl_ts), finished = VALUES(finished), sluice_record = VALUES(sluice_record)",
-		quoted(s.cfg.writer()), quoted(s.cfg.Changefeed), s.cfg.recordID(), n.TS, n.Now == nil, quoted(string(text))))
+		quoted(s.cfg.writer()), quoted(s.cfg.Changefeed), s.cfg.recordID(), n.ts, len(n.Begun) == 0, quoted(string(text))))
 }
 
 // writer stands where TiCDC has its cluster. TiCDC's own removes of a changefeed all
@@ -169,7 +264,7 @@ func (c *Config) whose() string {
 // readNoted reads what this life of the changefeed has noted, and makes the table
 // where it is not there.
 func (s *Sink) readNoted(ctx context.Context) error {
-	if s.cfg.Life == "" || s.cfg.NoDDLRecord {
+	if s.cfg.Life == "" || s.cfg.NoDDLRecord || s.cfg.Role == sink.Rows {
 		return nil
 	}
 	var text string
@@ -188,20 +283,87 @@ func (s *Sink) readNoted(ctx context.Context) error {
 	if text == "" {
 		return nil
 	}
-	var found noted
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return cdcerr.ExecDDLFailed.Wrap(err, "sluice_record in tidb_cdc.ddl_ts_v1%s cannot be read: %.200s; if no DDL was under way, delete the row", s.cfg.whose(), text)
+	found, err := s.parseNoted(text)
+	if err == nil && found != nil {
+		s.noted, s.building = found, found.Building
 	}
-	switch {
-	case found.Life != s.cfg.Life:
-		return nil
-	case found.Version != notedVersion:
-		return cdcerr.ExecDDLFailed.New("tidb_cdc.ddl_ts_v1%s was written by another release (format %d, this one reads %d): resume with the release that wrote it, or delete the row "+
-			"if no DDL was under way", s.cfg.whose(), found.Version, notedVersion)
+	return err
+}
+
+// notedBefore is format 1: DDLs were in the order of their TS, and of this one the rows
+// at or below it were downstream, of all tables.
+type notedBefore struct {
+	TS       tso.TS     `json:"ts"`
+	Done     []int64    `json:"done"` // of that TS: several may share it
+	Now      *underway  `json:"now"`
+	Building []building `json:"building"`
+}
+
+func (n *notedBefore) now(life string) *noted {
+	out := &noted{Version: notedVersion, Life: life, Rows: n.TS, Below: n.TS, Building: n.Building}
+	for _, job := range n.Done {
+		out.Done = append(out.Done, ddlNote{Job: job, TS: n.TS})
 	}
-	found.from = found.TS
-	s.noted, s.building = &found, found.Building
-	return nil
+	if n.Now != nil {
+		n.Now.TS = n.TS
+		out.Begun = []underway{*n.Now}
+	}
+	return out
+}
+
+// parseNoted reads what stands in the record; nil is another life's.
+func (s *Sink) parseNoted(text string) (found *noted, err error) {
+	parse := func(to any) bool {
+		if err == nil {
+			err = json.Unmarshal([]byte(text), to)
+		}
+		if err != nil && cdcerr.Of(err) == nil {
+			err = cdcerr.ExecDDLFailed.Wrap(err, "sluice_record in tidb_cdc.ddl_ts_v1%s cannot be read: %.200s; if no DDL was under way, delete the row", s.cfg.whose(), text)
+		}
+		return err == nil
+	}
+	var head struct {
+		Version int    `json:"version"`
+		Life    string `json:"life"`
+	}
+	if !parse(&head) || head.Life != s.cfg.Life {
+		return nil, err
+	}
+	switch head.Version {
+	case notedVersion:
+		found = new(noted)
+		parse(found)
+	case 1:
+		var before notedBefore
+		parse(&before)
+		found = before.now(head.Life)
+	default:
+		err = cdcerr.ExecDDLFailed.New("tidb_cdc.ddl_ts_v1%s was written by another release (format %d, this one reads 1 and %d): resume with the release that wrote it, or delete the row "+
+			"if no DDL was under way", s.cfg.whose(), head.Version, notedVersion)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found.reached()
+	return found, nil
+}
+
+// reached notes which rows are downstream, as of now.
+func (n *noted) reached() {
+	n.from, n.parts = n.Rows, map[int64]tso.TS{}
+	part := func(o ddlNote) {
+		for _, id := range o.Tables {
+			if o.TS > max(n.from, n.parts[id]) {
+				n.parts[id], n.last = o.TS, max(n.last, o.TS)
+			}
+		}
+	}
+	for _, o := range n.Done {
+		part(o)
+	}
+	for _, o := range n.Begun {
+		part(o.ddlNote)
+	}
 }
 
 func (s *Sink) notedText(ctx context.Context) (string, error) {

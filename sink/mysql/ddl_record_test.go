@@ -19,16 +19,23 @@ import (
 // lived opens a sink for a life of a changefeed.
 func lived(t testing.TB, uri, life string, snapshot Snapshot) *Sink {
 	t.Helper()
+	s, err := livedAs(t, uri, life, snapshot, func(*Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// livedAs is lived with more said.
+func livedAs(t testing.TB, uri, life string, snapshot Snapshot, change func(*Config)) (*Sink, error) {
+	t.Helper()
 	cfg, err := ParseURI(uri)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.Changefeed, cfg.Life = t.Name(), life
-	s, err := Open(context.Background(), cfg, snapshot, testLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	change(&cfg)
+	return Open(context.Background(), cfg, snapshot, testLog(t))
 }
 
 func (w *world) closed(s *Sink) {
@@ -211,6 +218,27 @@ func otherKinds(w *world) map[string]ddlCut {
 // every kind of DDL, and begins anew with the rows before it: none is lost, none
 // runs twice, no row before it comes after it.
 func TestKilledInADDL(t *testing.T) {
+	step := 2 // half of the places, of each second kind the other half
+	if heavy() {
+		step = 1
+	}
+	killedInDDLs(t, step, killedAt)
+}
+
+// The same, of an owner whose captures write the rows: the next owner finds on record
+// whether the rows before the DDL may come again, and carries it out.
+func TestOwnerKilledInADDL(t *testing.T) {
+	step := 7 // the places are those of TestKilledInADDL, and two that open the sink
+	if heavy() {
+		step = 1
+	}
+	killedInDDLs(t, step, ownerKilledAt)
+}
+
+// A killer kills a process before a packet; done tells that it sent none so many.
+type killer func(w, made *world, own *mariadb.Server, c ddlCut, snapshot Snapshot, at int) (done bool)
+
+func killedInDDLs(t *testing.T, step int, kill killer) {
 	own := mariadb.Start(t, mariadb.BinLog()...)
 	w := &world{T: t, db: own.DB(), ts: 1 << 60, schema: "killed"}
 	t.Cleanup(func() { _ = w.db.Close() })
@@ -221,15 +249,11 @@ func TestKilledInADDL(t *testing.T) {
 	}
 	delete(cases, "the clock")
 	snapshot := back{rowsOf{w, [][]string{cells("1"), cells("2")}, nil}}
-	step := 2 // half of the places, of each second kind the other half
-	if heavy() {
-		step = 1
-	}
 	for i, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			for at := 1 + i%step; ; at += step {
-				if killedAt(&world{T: t, db: w.db, sink: w.sink, schema: w.schema}, w, own, cases[name], snapshot, at) {
-					if at < 5 {
+				if kill(&world{T: t, db: w.db, sink: w.sink, schema: w.schema}, w, own, cases[name], snapshot, at) {
+					if at < 5 && step < 5 {
 						t.Fatalf("nothing more was sent after %d packets", at)
 					}
 					return
@@ -249,7 +273,60 @@ func (b back) Rows(ctx context.Context, t *event.Table, at tso.TS, fn func(*even
 	return b.rowsOf.Rows(ctx, t, at, fn)
 }
 
-// killedAt kills a process before a packet; done tells that it sent none so many.
+// ownerKilledAt is killedAt of an owner, after which another one comes.
+func ownerKilledAt(w, made *world, own *mariadb.Server, c ddlCut, snapshot Snapshot, at int) (done bool) {
+	w.Helper()
+	mustExec(w, w.db, "CREATE OR REPLACE DATABASE "+ident(w.schema))
+	made.sent = nil
+	d := made.numbered(c.setUp())
+	life, log, revision := fmt.Sprint(made.job), logOf(w, w.db), uint64(2*made.job) //nolint:gosec // counted from 1
+	opened := func(uri string, revision uint64) *Sink {
+		s, err := owning(w, uri, life, snapshot, revision)
+		if err != nil {
+			w.Fatalf("killed at %d: %v", at, err)
+		}
+		return s
+	}
+	p := newProxy(w, own.Addr())
+	first := opened(p.uri("reconnect-timeout=1ms"), revision)
+	p.dieAt(at)
+	err := first.DDL(context.Background(), under(revision), d)
+	w.closed(first)
+	again := opened(own.URI(), revision+1)
+	defer w.closed(again)
+	on, badly := again.Recorded(context.Background())
+	if badly != nil || len(on) > 1 || len(on) == 1 && (on[0].Job != d.JobID || on[0].TS != d.SwitchTS) || err == nil && (len(on) != 1 || !on[0].Done) {
+		w.Fatalf("killed at %d (%v): on record: %+v, %v", at, err, on, badly)
+	}
+	rows, badly := livedAs(w, own.URI(), life, nil, func(c *Config) { c.Role, c.Capture = sink.Rows, "one" })
+	if badly != nil {
+		w.Fatal(badly)
+	}
+	defer w.closed(rows)
+	for _, txn := range made.sent {
+		if len(on) > 0 || !txn.Rows[0].Table.Eligible() {
+			continue // the owner has them begin behind it
+		}
+		if err := rows.writeNow(context.Background(), under(term(revision+1, 1)), []event.Txn{txn}); err != nil {
+			w.Fatalf("killed at %d: rows before the DDL: %v", at, err)
+		}
+	}
+	for range 2 {
+		if err := again.DDL(context.Background(), under(revision+1), d); err != nil {
+			w.Fatalf("killed at %d: %v", at, err)
+		}
+	}
+	w.want(c.check, c.want...)
+	if n := log.count(w, w.db, c.text); c.text != "" && n != 1 {
+		w.Fatalf("killed at %d: it ran %d times", at, n)
+	}
+	if w.Failed() {
+		w.Fatalf("killed at %d", at)
+	}
+	return err == nil
+}
+
+// killedAt kills a process that does everything.
 func killedAt(w, made *world, own *mariadb.Server, c ddlCut, snapshot Snapshot, at int) (done bool) {
 	w.Helper()
 	mustExec(w, w.db, "CREATE OR REPLACE DATABASE "+ident(w.schema))
@@ -363,7 +440,7 @@ func TestRecordOfTiCDC(t *testing.T) {
 	mustExec(t, w.db, "delete from tidb_cdc.ddl_ts_v1 where (ticdc_cluster_id, changefeed) in (('default', '"+t.Name()+"'))") // as TiCDC removes a changefeed
 	w.want("select ticdc_cluster_id, ddl_ts from tidb_cdc.ddl_ts_v1 where changefeed = '"+t.Name()+"'", fmt.Sprintf("sluice/default|%d", d.SwitchTS))
 	next := w.numbered(&event.DDL{Action: event.ActionTruncateTable, Tables: []event.TableChange{{Before: tab, After: tab}}})
-	s.noted.TS, s.noted.Now = next.SwitchTS, &underway{Job: next.JobID, Script: "other"}
+	s.noted.Begun = []underway{{ddlNote: noteOf(next), Script: "other"}}
 	if err := s.DDL(t.Context(), sink.Endless, next); !cdcerr.ExecDDLFailed.Is(err) || !strings.Contains(err.Error(), "another release") {
 		t.Fatal(err)
 	}

@@ -15,10 +15,15 @@ import (
 // end: an ALTER of a large table takes hours, and goes on in the server even if
 // nobody waits.
 func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if s.cfg.Role == sink.Rows {
+		return cdcerr.Bug("job %d came to a sink that writes a capture's rows", d.JobID)
+	}
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
-	defer s.claimer.forget(d)
+	defer s.settled(d)
 	if err := leave.Check(); err != nil {
 		return err
 	}
@@ -60,7 +65,18 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 	if err := s.verify(ctx, leave, d); err != nil {
 		return err
 	}
-	return run.note(ctx, s.noted.done(d))
+	return run.note(ctx, s.done(d))
+}
+
+// settled ends a DDL, whatever came of it. An owner's writes no rows but those with
+// which it fills a table: the connections that took are given back.
+func (s *Sink) settled(d *event.DDL) {
+	s.claimer.forget(d)
+	if s.cfg.Role == sink.Owner {
+		for _, l := range s.lanes {
+			l.session.lose()
+		}
+	}
 }
 
 // again does what may be done twice, until it passes or the downstream has been
@@ -167,7 +183,7 @@ func (r *ddlRun) beginStep(ctx context.Context, i int) (before marks, took bool,
 	if before, err = r.marksBefore(ctx); err != nil {
 		return before, false, err
 	}
-	return before, false, r.note(ctx, r.noted.beginning(r.ddl, r.script, i, before))
+	return before, false, r.note(ctx, r.beginning(r.ddl, r.script, i, before))
 }
 
 // attempt runs one statement of the script once; sent tells whether the server
@@ -184,6 +200,8 @@ func (r *ddlRun) attempt(ctx context.Context, text string, before marks) (sent b
 	if err := r.passing(ctx, r.leave, ""); err != nil {
 		return false, err
 	}
+	term := r.leave().Fence
+	defer r.session.guarded(term)()
 	switch {
 	case r.async(text, before):
 		// The driver closes the connection when nobody waits any more; TiDB goes on.
@@ -195,7 +213,7 @@ func (r *ddlRun) attempt(ctx context.Context, text string, before marks) (sent b
 	default:
 		err = r.execMain(ctx, r.script)
 	}
-	return true, err
+	return true, r.session.post.fenced(ctx, r.session, term, err)
 }
 
 // prepare gives a session the script's database and clock.

@@ -27,6 +27,11 @@
 // says; docs/mysql.md prints that table. Only this package, schema and filter
 // see the parser's types.
 //
+// Roles. A sink is for all of a changefeed, or for what one of several captures writes of
+// it, or for what their owner does (sink.Role). A capture's does not see DDLs: what it
+// knows of a table it knows of one version of it, and asks for the next one's anew. An
+// owner's takes its place at the fence when it is opened, before it reads the record.
+//
 // Once. What a statement of a DDL is about to change is noted downstream before it
 // runs (noted), so that whoever comes after a crash finds out whether it took
 // place, and goes on from there.

@@ -262,9 +262,6 @@ func (s *Sink) tryClaim(ctx context.Context, leave sink.Leave) (life uint64, ids
 	for lane := range len(s.lanes) + 1 {
 		rows = append(rows, s.cfg.fenceRow(s.cfg.Capture, lane, 0))
 	}
-	if s.cfg.Capture != "" {
-		rows = append(rows, s.cfg.fenceRow("", 0, 0))
-	}
 	own := s.cfg.fenceOf(s.cfg.Capture)
 	for _, text := range []string{s.session.dialect.begin(), insertFence + strings.Join(rows, ", ")} {
 		if err := s.session.exec(ctx, s.cfg.ReadTimeout, text); err != nil {
@@ -314,17 +311,52 @@ func (s *Sink) ownerAllows(ctx context.Context, term uint64) error {
 	if s.cfg.Capture == "" {
 		return nil
 	}
-	owner, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf("")+" AND lane = 0 FOR UPDATE")
+	look := func() ([][2]uint64, error) {
+		return s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf("")+" AND lane = 0 FOR UPDATE")
+	}
+	owner, err := look()
+	if err == nil && len(owner) == 0 {
+		// Not before it is known to be missing: to insert a row that is there shares a
+		// lock on it, and of two that then want it alone the server ends one.
+		if err = s.session.exec(ctx, s.cfg.ReadTimeout, insertFence+s.cfg.fenceRow("", 0, 0)); err == nil {
+			owner, err = look()
+		}
+	}
 	if err == nil && len(owner) == 1 && owner[0][0] > term>>termBits {
 		err = cdcerr.Fenced.New("capture %s would write under term %d of the owner at revision %d, and a later one is at %d", s.cfg.Capture, term, term>>termBits, owner[0][0])
 	}
 	return err
 }
 
+// clearFence removes the places of captures that an earlier owner has fenced off and
+// that did not come again: each process that ever wrote would keep one for good. What
+// they sent is refused without a row as well, and a place under an earlier owner's term
+// is given to nobody any more (ownerAllows).
+func (s *Sink) clearFence(ctx context.Context, leave sink.Leave) error {
+	if !s.Fences() {
+		return nil
+	}
+	idle := fmt.Sprintf("life = 0 AND term < %d", leave().Fence<<termBits)
+	err := s.again(ctx, "clearing the fence", func(ctx context.Context) error {
+		// Row by row, since a condition on all would wait for those who write.
+		rows, err := s.onFence(ctx, "SELECT id, lane FROM "+fenceTable+s.cfg.fenced()+" AND capture <> '' AND "+idle)
+		for _, row := range rows {
+			if err == nil {
+				err = s.session.exec(ctx, s.cfg.ReadTimeout, fmt.Sprintf("DELETE FROM %s WHERE id = %d AND %s", fenceTable, row[0], idle))
+			}
+		}
+		return err
+	})
+	return fenceError(err)
+}
+
 // Floors are the captures that have a place at the fence. Of an owner that has raised
 // that of the empty capture to its revision first, it is all that ever will without its
 // knowing.
 func (s *Sink) Floors(ctx context.Context) (captures []string, err error) {
+	if !s.Fences() {
+		return nil, nil
+	}
 	on := newSession(s.session.cfg, s.pool)
 	defer on.lose()
 	conn, err := on.fresh(ctx)
@@ -386,7 +418,8 @@ func (d Dialect) begin() string {
 
 // Raise sees to it that a capture of this changefeed writes nothing under a term
 // below this one any more: what it has begun is durable when Raise returns, or never
-// will be. It may be called while other calls run, and again with the same term.
+// will be. Under a later term it has to take its place anew, by a sink that is opened
+// then. It may be called while other calls run, and again with the same term.
 func (s *Sink) Raise(ctx context.Context, capture string, term uint64) error {
 	if !s.Fences() {
 		return cdcerr.ConfigInvalid.New("enable-fence: nothing is compared in this downstream, so nothing can be raised")
@@ -394,12 +427,15 @@ func (s *Sink) Raise(ctx context.Context, capture string, term uint64) error {
 	on := newSession(s.session.cfg, s.pool)
 	defer on.lose()
 	own := s.cfg.fenceOf(capture)
+	life := ""
+	if capture != "" {
+		life = ", life = 0" // nobody's: whoever comes again takes its place anew
+	}
 	texts := []string{
 		// A floor also for who has not come yet.
-		on.cfg.fenceRow(capture, 0, term),
-		fmt.Sprintf("UPDATE %s SET term = %d%s AND term < %d ORDER BY lane", fenceTable, term, own, term),
+		insertFence + on.cfg.fenceRow(capture, 0, term),
+		fmt.Sprintf("UPDATE %s SET term = %d%s%s AND term < %d ORDER BY lane", fenceTable, term, life, own, term),
 	}
-	texts[0] = insertFence + texts[0]
 	p := s.patience()
 	for {
 		err := func() error {

@@ -184,8 +184,13 @@ func TestRaise(t *testing.T) {
 	if err := other.writeNow(t.Context(), under(5), w.putting(tab, "other")); err != nil {
 		t.Errorf("another capture's fence is not concerned: %v", err)
 	}
-	// It has its place again under the new term; and a raise that comes twice or late
+	// Nor under the new one, before it has taken its place again; and a raise that comes twice or late
 	// changes nothing.
+	if err := old.writeNow(t.Context(), under(7), w.putting(tab, "stale")); !cdcerr.Fenced.Is(err) {
+		t.Errorf("written in a place that was taken away: %v", err)
+	}
+	old = w.compared(server.URI())
+	old.cfg.Capture = "one"
 	if err := old.writeNow(t.Context(), under(7), w.putting(tab, "again")); err != nil {
 		t.Errorf("refused under the new term: %v", err)
 	}

@@ -115,6 +115,9 @@ type session struct {
 	used time.Time // when the server last answered
 
 	post post // its place at the fence
+	// guard goes in one packet with each statement, before it: what was sent and not
+	// begun when its sender was fenced off is refused. Empty: nothing does.
+	guard string
 
 	dialect   Dialect
 	maxPacket int  // the server's max_allowed_packet
@@ -313,11 +316,23 @@ func (s *session) abandon(conn *sql.Conn, cause error) {
 	s.lose()
 }
 
+// guarded has what is compared at the fence compared before each statement until the
+// answer is called, as far as the server takes several statements at once.
+func (s *session) guarded(term uint64) (end func()) {
+	if s.post.where != "" {
+		s.guard = s.post.check(term) + ";"
+	}
+	return func() { s.guard = "" }
+}
+
 // exec runs a statement on the session, waiting for its answer for at most wait.
 func (s *session) exec(ctx context.Context, wait time.Duration, text string) error {
 	conn, err := s.use(ctx)
 	if err != nil {
 		return err
+	}
+	if s.multi {
+		text = s.guard + text
 	}
 	if wait > 0 {
 		var cancel context.CancelFunc

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-cdc/sluice/event"
@@ -30,6 +32,11 @@ type Sink struct {
 	snapshot Snapshot // nil: DDL that needs it is refused
 	log      *slog.Logger
 
+	// calls is held by calls that use the session, so that an owner may tell of its
+	// checkpoint while a DDL runs.
+	calls sync.Mutex
+	upTo  atomic.Uint64 // the latest checkpoint that is durable
+
 	claimed bool // the fence's rows are this sink's
 	claimer *claimer
 	burst   *burst // nil: nothing is being written
@@ -42,8 +49,9 @@ type Sink struct {
 }
 
 var (
-	_ sink.Sink   = (*Sink)(nil)
-	_ sink.Fencer = (*Sink)(nil)
+	_ sink.Sink     = (*Sink)(nil)
+	_ sink.Fencer   = (*Sink)(nil)
+	_ sink.Recorder = (*Sink)(nil)
 )
 
 // Open connects to the database and learns its dialect. Snapshot may be nil:
@@ -75,15 +83,7 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	}
 	s.width = newWidth(workers)
 	s.claimer = newClaimer(s.Dialect())
-	if err := s.apart(ctx); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	if err := s.readNoted(ctx); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	if err := s.reachFence(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
@@ -92,6 +92,30 @@ func Open(ctx context.Context, cfg Config, snapshot Snapshot, log *slog.Logger) 
 	}
 	log.Info("downstream connected", "uri", cfg.String(), "dialect", s.session.dialect.String(), "version", s.session.dialect.Text, "workers", workers)
 	return s, nil
+}
+
+// enter reads what stands downstream about the changefeed. An owner takes the place of
+// those before it first: from then on they note nothing more.
+func (s *Sink) enter(ctx context.Context) error {
+	if err := s.apart(ctx); err != nil {
+		return err
+	}
+	if s.cfg.Role != sink.Owner {
+		if err := s.readNoted(ctx); err != nil {
+			return err
+		}
+		return s.reachFence(ctx)
+	}
+	if err := s.reachFence(ctx); err != nil {
+		return err
+	}
+	if err := s.claim(ctx, s.cfg.Leave); err != nil {
+		return err
+	}
+	if err := s.clearFence(ctx, s.cfg.Leave); err != nil {
+		return err
+	}
+	return s.readNoted(ctx)
 }
 
 // Dialect is what the downstream is.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 )
@@ -34,6 +35,11 @@ type syncPoints struct {
 // moment that was found first still is the right one, since nothing above it was
 // written before its row stood there.
 func (s *Sink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoint) error {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if s.cfg.Role == sink.Rows {
+		return cdcerr.Bug("the sync point %d came to a sink that writes a capture's rows", p.TS)
+	}
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}

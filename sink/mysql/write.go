@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
 )
@@ -67,6 +68,9 @@ func (s *shapes) take(rows []*event.Row) bool {
 
 // Write implements sink.Sink.
 func (s *Sink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn) error {
+	if s.cfg.Role == sink.Owner {
+		return cdcerr.Bug("rows came to an owner's sink, which writes none")
+	}
 	return s.put(ctx, leave, s.noted.above(txns))
 }
 
