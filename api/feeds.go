@@ -175,8 +175,12 @@ func (c *call) updateFeed() (any, error) {
 		return nil, cdcerr.InvalidArgument.New("request body: names nothing to change; it may hold target_ts, sink_uri and replica_config")
 	}
 	change := Change{TargetTS: in.TargetTS, SinkURI: in.SinkURI, Config: in.ReplicaConfig}
-	if in.TargetTS != nil && *in.TargetTS == 0 {
+	switch {
+	case in.TargetTS == nil:
+	case *in.TargetTS == 0:
 		change.TargetTS = nil // TiCDC's clients send 0 for what they do not change
+	case *in.TargetTS == NoTarget:
+		change.TargetTS = new(tso.TS)
 	}
 	if in.SinkURI != nil && *in.SinkURI == "" {
 		change.SinkURI = nil

@@ -166,6 +166,10 @@ type CreateFeed struct {
 	PDConfig
 }
 
+// NoTarget as the target-ts of an update takes the target away: TiCDC's clients send 0
+// for what they do not change, and nothing ever comes this far.
+const NoTarget = tso.Max
+
 // UpdateFeed asks for other settings; what is left out stays.
 type UpdateFeed struct {
 	StartTS       *tso.TS         `json:"start_ts,omitempty"` // refused: it is history

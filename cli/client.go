@@ -51,7 +51,7 @@ type credentials struct {
 func (t *terminal) credentials(c *cobra.Command) (credentials, error) {
 	var out credentials
 	if path := t.credentialsFile(); path != "" {
-		text, err := os.ReadFile(path)
+		text, err := server.ReadFile(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:

@@ -248,12 +248,9 @@ func (t *terminal) update(c *cobra.Command) error {
 	} else if uri != "" {
 		in.SinkURI = &uri
 	}
-	if text := str(c, "target-ts"); text != "" {
-		ts, err := timestamp("--target-ts", text)
-		if err != nil {
-			return err
-		}
-		in.TargetTS = &ts
+	var err error
+	if in.TargetTS, err = newTarget(c); err != nil {
+		return err
 	}
 	config, err := t.settings(c)
 	if err != nil {
@@ -305,6 +302,19 @@ func (t *terminal) update(c *cobra.Command) error {
 		return err
 	}
 	return t.shown("Update changefeed config successfully!", f)
+}
+
+// newTarget is the target-ts that an update is given, nil for none; 0 takes it away.
+func newTarget(c *cobra.Command) (*tso.TS, error) {
+	text := str(c, "target-ts")
+	if text == "" {
+		return nil, nil
+	}
+	ts, err := timestamp("--target-ts", text)
+	if ts == 0 {
+		ts = api.NoTarget
+	}
+	return &ts, err
 }
 
 func nothingToChange(c *cobra.Command) error {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/server"
 	"github.com/sluice-cdc/sluice/strict"
 )
 
@@ -40,7 +40,7 @@ func (s settings) request() (json.RawMessage, error) {
 func (t *terminal) settings(c *cobra.Command) (settings, error) {
 	s := settings{clear: map[string]any{}}
 	if path := str(c, "config"); path != "" {
-		text, err := os.ReadFile(path)
+		text, err := server.ReadFile(path)
 		if err != nil {
 			return s, cdcerr.InvalidArgument.Wrap(err, "--config")
 		}
@@ -175,8 +175,14 @@ func changes(was api.FeedInfo, in api.UpdateFeed, s settings) ([]string, error) 
 	if in.SinkURI != nil {
 		out = append(out, fmt.Sprintf("sink_uri: %s -> %s", was.SinkURI, changefeed.URI(*in.SinkURI)))
 	}
-	if in.TargetTS != nil && *in.TargetTS != was.TargetTS {
-		out = append(out, fmt.Sprintf("target_ts: %d -> %d", was.TargetTS, *in.TargetTS))
+	if in.TargetTS != nil {
+		next := *in.TargetTS
+		if next == api.NoTarget {
+			next = 0
+		}
+		if next != was.TargetTS {
+			out = append(out, fmt.Sprintf("target_ts: %d -> %d", was.TargetTS, next))
+		}
 	}
 	tree, err := treeOf(was.Config)
 	return append(out, differences("", tree, s.shown, s.clear)...), err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/server"
 )
 
 // filterCheckCommand asks no server: what a file's filter says of one table.
@@ -17,7 +17,7 @@ func (t *terminal) filterCheckCommand() *cobra.Command {
 	c := t.command("filter-check", "what a changefeed's file says of one table or statement; asks no server", t.filterCheck)
 	f := c.Flags()
 	f.StringP("config", "c", "", "TOML file of the changefeed (every table, where it is not given)")
-	f.StringP("table", "t", "", "schema.table; a name with a dot in `backquotes`")
+	f.StringP("table", "t", "", "schema.table; a name with a dot in backquotes")
 	f.StringP("ddl", "d", "", "a DDL statement on that table")
 	need(c, "table")
 	return c
@@ -26,7 +26,7 @@ func (t *terminal) filterCheckCommand() *cobra.Command {
 func (t *terminal) filterCheck(c *cobra.Command) error {
 	config := changefeed.Default()
 	if path := str(c, "config"); path != "" {
-		text, err := os.ReadFile(path)
+		text, err := server.ReadFile(path)
 		if err != nil {
 			return cdcerr.InvalidArgument.Wrap(err, "--config")
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -16,9 +17,27 @@ import (
 	"github.com/sluice-cdc/sluice/strict"
 )
 
+// fileMax bounds a file of configuration, as the API bounds a body.
+const fileMax = 4 << 20
+
+// ReadFile reads a file of configuration; one that is none, and does not end, is
+// refused.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	text, err := io.ReadAll(io.LimitReader(f, fileMax+1))
+	if err == nil && len(text) > fileMax {
+		err = fmt.Errorf("%s: larger than %d bytes, which no configuration is", path, fileMax)
+	}
+	return text, err
+}
+
 // Load reads a file over c, which stays as it was where the file cannot be used.
 func (c *Config) Load(path string) error {
-	text, err := os.ReadFile(path)
+	text, err := ReadFile(path)
 	if err != nil {
 		return cdcerr.ServerConfigInvalid.Wrap(err, "--config")
 	}
