@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -50,6 +51,12 @@ func (c *Capture) Run(ctx context.Context) error {
 	g.Go(func() error { return c.ingest.Run(ctx) })
 	return g.Wait()
 }
+
+// deafAfter is for how long a store may say nothing before this capture tells that it
+// does not hear it: TiKV moves resolved-ts every second.
+const deafAfter = 3 * time.Second
+
+func (c *Capture) deaf() bool { return c.Client.Unheard() > deafAfter }
 
 // Used is what the rows that wait take, in bytes.
 func (c *Capture) Used() sorter.Used { return c.rows.Used() }

@@ -267,14 +267,14 @@ func (l *life) turn(ctx context.Context) error {
 
 // tick asks the half what follows.
 func (l *life) tick() scheduler.CaptureReady {
-	liveness, did := l.cfg.Liveness(), l.did()
+	liveness, deaf, did := l.cfg.Liveness(), l.cfg.Deaf(), l.did()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.half.Tick(liveness)
 	if r.Report != nil {
 		r.Report.Rows, r.Report.Written = did.Rows-l.before, did.Written
 		l.fill(r.Report)
-		r.Report.Warning = l.warning.text
+		r.Report.Warning, r.Report.Deaf = l.warning.text, deaf
 	}
 	return r
 }

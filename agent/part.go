@@ -48,6 +48,8 @@ type PartConfig struct {
 	// commit, as of now; the zero time has no end. Both are asked from any goroutine.
 	Liveness func() capture.Liveness
 	Lease    func() time.Time
+	// Deaf tells whether something of the upstream cannot be heard from here; nil: all can.
+	Deaf func() bool
 	// Open connects to the downstream, before the first row of each term.
 	Open func(ctx context.Context, o Opening) (sink.Sink, error)
 	// Encode is how an error is told to the owner; nil is its text.
@@ -104,7 +106,12 @@ type Part struct {
 }
 
 // Part makes a changefeed's part on this capture, which must be running.
-func (c *Capture) Part(cfg PartConfig) (*Part, error) { return NewPart(cfg, dataPath{c}) }
+func (c *Capture) Part(cfg PartConfig) (*Part, error) {
+	if cfg.Deaf == nil {
+		cfg.Deaf = c.deaf
+	}
+	return NewPart(cfg, dataPath{c})
+}
 
 // NewPart makes a part that drives a path of its caller's.
 func NewPart(cfg PartConfig, path Path) (*Part, error) {
@@ -113,6 +120,9 @@ func NewPart(cfg PartConfig, path Path) (*Part, error) {
 	}
 	if cfg.Encode == nil {
 		cfg.Encode = error.Error
+	}
+	if cfg.Deaf == nil {
+		cfg.Deaf = func() bool { return false }
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -393,13 +393,15 @@ func TestWarningsAndCounts(t *testing.T) {
 		w.opened[0].Warn(errors.New("slow"))
 		w.engine().done(pipeline.Progress{Rows: 7, Written: 190})
 		w.moved(1, 250)
-		if r := w.heard(); r.Warning != "told: slow" || r.Rows != 7 || r.Written != 190 {
+		w.deaf = true
+		if r := w.heard(); r.Warning != "told: slow" || !r.Deaf || r.Rows != 7 || r.Written != 190 {
 			t.Errorf("told %+v", r)
 		}
 		w.moved(1, 300)
 		w.heard()
 		w.moved(1, 301)
-		if r := w.heard(); r.Warning != "" {
+		w.deaf = false
+		if r := w.heard(); r.Warning != "" || r.Deaf {
 			t.Errorf("told %+v", r)
 		}
 		if p := w.part.Progress(); p.Rows != 7 || p.Checkpoint != 301 {

@@ -32,6 +32,7 @@ type owned struct {
 	head scheduler.Head
 
 	liveness capture.Liveness
+	deaf     bool
 	lease    time.Time
 	opened   []agent.Opening
 	done     chan error
@@ -54,6 +55,7 @@ func startPart(t *testing.T, configure func(*agent.PartConfig)) *owned {
 		Name: "test", ID: "c", Epoch: 3, Floor: owner1, StartTS: startTS, Checkpoint: startTS.Prev(), ForceReplicate: true,
 		Line:     w.line,
 		Liveness: func() capture.Liveness { return w.liveness },
+		Deaf:     func() bool { return w.deaf },
 		Lease:    func() time.Time { return w.lease },
 		Open: func(_ context.Context, o agent.Opening) (sink.Sink, error) {
 			w.opened = append(w.opened, o)

@@ -28,6 +28,9 @@ type Config struct {
 	BrokenTicks    uint64
 	HeartbeatTicks uint64
 	BalanceTicks   uint64
+	// A capture that does not hear all of the upstream has no spans for DeafTicks after
+	// it said so last, if another hears it.
+	DeafTicks uint64
 
 	// BatchMax bounds what one tick does of each kind of work; OrdersMax one message;
 	// MovesMax how many spans are on the move because a policy wants it.
@@ -54,6 +57,7 @@ func Default() Config {
 		BrokenTicks:    6,  // 300 ms to come back on another connection
 		HeartbeatTicks: 4,
 		BalanceTicks:   100,   // a new capture gets its share within five seconds
+		DeafTicks:      200,   // ten seconds: a way that is broken now and then would let spans come and go
 		BatchMax:       5_000, // 20 ms of the owner's time; a capture with 100,000 spans is taken over within a second
 		OrdersMax:      4096,  // half a megabyte on the wire
 		MovesMax:       100,   // each stalls one table for a few round trips
@@ -66,8 +70,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Owner <= 0:
 		return cdcerr.InvalidArgument.New("Owner %d: an owner has a revision above 0", c.Owner)
-	case c.ResendTicks == 0 || c.SilentTicks == 0 || c.BrokenTicks == 0 || c.HeartbeatTicks == 0 || c.BalanceTicks == 0:
-		return cdcerr.InvalidArgument.New("ResendTicks, SilentTicks, BrokenTicks, HeartbeatTicks, BalanceTicks: must be above 0, since 0 would be always")
+	case c.ResendTicks == 0 || c.SilentTicks == 0 || c.BrokenTicks == 0 || c.HeartbeatTicks == 0 || c.BalanceTicks == 0 || c.DeafTicks == 0:
+		return cdcerr.InvalidArgument.New("ResendTicks, SilentTicks, BrokenTicks, HeartbeatTicks, BalanceTicks, DeafTicks: must be above 0, since 0 would be always")
 	case c.BatchMax <= 0 || c.OrdersMax <= 0 || c.MovesMax <= 0:
 		return cdcerr.InvalidArgument.New("BatchMax %d, OrdersMax %d, MovesMax %d: must be above 0, or nothing goes on", c.BatchMax, c.OrdersMax, c.MovesMax)
 	case c.SyncEvery < 0:

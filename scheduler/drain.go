@@ -2,11 +2,15 @@ package scheduler
 
 import "github.com/sluice-cdc/sluice/capture"
 
-// drain moves spans off captures that are on their way out, or that an operator wants
-// empty. Where nobody else can take them they stay: they are written while they can.
+// drain moves spans off captures that are on their way out, that an operator wants
+// empty, or that cannot follow the upstream. Where nobody else can take them they stay: they are written while they can.
 func (o *Owner) drain() {
 	for _, m := range o.members {
-		if m.liveness == capture.Alive && !m.draining {
+		why := "its capture is drained"
+		switch {
+		case o.deaf(m):
+			why = "its capture does not hear all of the upstream, and another does"
+		case m.liveness == capture.Alive && !m.draining:
 			continue
 		}
 		// Those at the front that are under way already are at most as many again.
@@ -15,7 +19,7 @@ func (o *Owner) drain() {
 			if to == nil || !to.takes() {
 				return
 			}
-			o.moveSet(m.sets[i], to, "its capture is drained")
+			o.moveSet(m.sets[i], to, why)
 		}
 	}
 }

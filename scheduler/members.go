@@ -31,6 +31,8 @@ type member struct {
 	spoke         uint64 // the tick of the last message to it
 	barrierNo     uint64 // of the barrier that was sent last
 
+	hearing hearing
+
 	rows    uint64 // what it told of itself
 	written tso.TS
 	warning string
@@ -53,7 +55,7 @@ type Fence struct {
 
 // takes tells whether new spans may be given to it.
 func (m *member) takes() bool {
-	return m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && !m.draining
+	return m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor
 }
 
 func (o *Owner) member(id capture.ID) *member {
@@ -133,7 +135,7 @@ func (o *Owner) lose(m *member) {
 func (o *Owner) renew(m *member) *member {
 	n := &member{
 		id: m.id, incarnation: m.incarnation, term: m.term, liveness: m.liveness, draining: m.draining,
-		heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut, rows: m.rows, written: m.written, warning: m.warning,
+		hearing: m.hearing, heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut, rows: m.rows, written: m.written, warning: m.warning,
 	}
 	o.members[slices.Index(o.members, m)] = n
 	o.lose(m)
@@ -225,6 +227,7 @@ func (o *Owner) Step(r Report) {
 	}
 	m.seqIn, m.heard, m.broken = r.Seq, o.now, false
 	m.liveness = max(m.liveness, r.Liveness)
+	o.listened(m, r.Deaf)
 	if !met {
 		m.rows = r.Rows // written before, and counted by the owner before
 	}

@@ -127,6 +127,7 @@ type Report struct {
 	Extents  []byte
 	Liveness capture.Liveness
 	Statuses []Status
+	Deaf     bool   // it does not hear all of the upstream, as far as it can tell
 	Fault    string // why the capture cannot go on with what it has; it holds nothing
 
 	// What the capture's shell adds for whoever looks on; nothing is decided by it.

@@ -101,7 +101,8 @@ type Standing struct {
 	Told     bool // it has said all that it holds
 	Liveness capture.Liveness
 	Draining bool
-	Sets     int // in which it has a part
+	Deaf     bool // it cannot follow all of the upstream, and another can
+	Sets     int  // in which it has a part
 	Floor    Progress
 	Rows     uint64
 	Written  tso.TS
@@ -330,6 +331,7 @@ func (o *Owner) resend() {
 
 // plan asks the policies, the most urgent first.
 func (o *Owner) plan() {
+	o.listen()
 	o.basic()
 	o.drain()
 	o.moveAsked()
@@ -385,7 +387,7 @@ func (o *Owner) Standings() []Standing {
 	out := make([]Standing, 0, len(o.members))
 	for _, m := range o.members {
 		out = append(out, Standing{
-			ID: m.id, Told: m.told, Liveness: m.liveness, Draining: m.draining, Sets: len(m.sets),
+			ID: m.id, Told: m.told, Liveness: m.liveness, Draining: m.draining, Deaf: o.deaf(m), Sets: len(m.sets),
 			Floor: m.floor, Rows: m.rows, Written: m.written, Warning: m.warning,
 		})
 	}

@@ -32,6 +32,7 @@ import (
 //	executed 7 | synced 200 | raised a | move 1 b | rebalance
 //	restart a                                      a new life of a's half
 //	wrote a 7@120 [slow disk]                      what its reports say from now on: rows, the last, a warning
+//	deaf a | hearing a                             it hears all of the upstream, or does not
 //	load a 1 regions=9 | cut 1 m                   a table's span; borders as letters
 //	sets                                           what the owner has
 func TestStories(t *testing.T) {
@@ -68,6 +69,7 @@ type half struct {
 	*scheduler.Capture
 	cfg      scheduler.CaptureConfig
 	silent   bool
+	deaf     bool
 	gone     bool
 	liveness capture.Liveness
 	reports  []scheduler.Report
@@ -115,6 +117,8 @@ func (s *story) do(w []string) {
 		s.newCapture(capture.ID(w[1]), o)
 	case "gone":
 		s.halves[capture.ID(w[1])].gone = true
+	case "deaf", "hearing":
+		s.halves[capture.ID(w[1])].deaf = w[0] == "deaf"
 	case "silent", "heard":
 		s.halves[capture.ID(w[1])].silent = w[0] == "silent"
 	case "stopping":
@@ -391,7 +395,7 @@ func (s *story) reports() {
 	for _, id := range s.names {
 		h := s.halves[id]
 		for _, r := range h.reports {
-			r.Rows, r.Written, r.Warning = h.rows, h.upto, h.warning
+			r.Rows, r.Written, r.Warning, r.Deaf = h.rows, h.upto, h.warning, h.deaf
 			if !h.silent && !h.gone {
 				s.owner.Step(r)
 			}

@@ -24,6 +24,7 @@ type node struct {
 	lead  *lead
 	life  capture.Liveness
 	drain bool // an operator wants it empty; known to etcd
+	deaf  bool // it cannot follow all of the upstream, and says so
 
 	asleep     int // the step until which it does nothing
 	away       int // the step until which it does not reach etcd
@@ -90,6 +91,7 @@ func (n *node) tick(w *world) {
 		n.work(w, x)
 	}
 	if r.Report != nil {
+		r.Report.Deaf = n.deaf
 		w.send(packet{from: n.at, to: w.ownerOf(r.Report.Owner), report: r.Report})
 	}
 }

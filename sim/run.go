@@ -80,7 +80,7 @@ func (w *world) settle() {
 	w.start(0, 0)
 	for _, n := range w.nodes {
 		if n != nil {
-			n.asleep, n.away, n.drain = 0, 0, false
+			n.asleep, n.away, n.drain, n.deaf = 0, 0, false, false
 			if n.life == capture.Stopping {
 				w.crash(n.at)
 				w.start(n.at, 0)

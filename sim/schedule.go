@@ -41,7 +41,7 @@ const (
 func (s setting) owner() scheduler.Config {
 	return scheduler.Config{
 		Epoch: 1, SyncEvery: s.syncEvery, Gated: s.gated,
-		ResendTicks: 3, SilentTicks: 8, BrokenTicks: 2, HeartbeatTicks: 2, BalanceTicks: 12,
+		ResendTicks: 3, SilentTicks: 8, BrokenTicks: 2, HeartbeatTicks: 2, BalanceTicks: 12, DeafTicks: 10,
 		BatchMax: s.batch, OrdersMax: 2, MovesMax: 2,
 		Split: scheduler.SplitConfig{Regions: 10, PartMax: 4},
 	}
@@ -280,7 +280,7 @@ func (w *world) node(n *node, x action) {
 	case doElect:
 		w.elect(n)
 	case doDrain:
-		n.drain = x.b%2 == 0
+		n.drain, n.deaf = x.b%2 == 0, x.b%3 == 0
 	case doStopping:
 		n.life = capture.Stopping
 	case doLoad:

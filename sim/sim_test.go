@@ -23,7 +23,7 @@ var runs, seed = flags()
 
 // causes are what has to happen in a run of many seeds, or it shows nothing.
 var causes = []string{
-	"nobody has it", "an operator moves it", "its capture is drained", "spans are evened out", "its table is cut anew",
+	"nobody has it", "an operator moves it", "its capture is drained", "its capture does not hear all of the upstream, and another does", "spans are evened out", "its table is cut anew",
 	"its parts are ready", "its table stays as it is", "its table is gone", "reported to a new owner", "the secondary stopped", "the primary stopped",
 }
 

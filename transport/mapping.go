@@ -110,6 +110,7 @@ func (m *Message) report(b *out) {
 	b.fixed(11, uint64(r.Written))
 	b.text(12, r.Warning)
 	b.text(13, string(r.Extents))
+	b.flag(14, r.Deaf)
 	*b = append(*b, m.Unknown...)
 }
 
@@ -195,6 +196,8 @@ func (m *Message) readReport(f field) (err error) {
 		r.Warning = f.text()
 	case 13:
 		r.Extents = slices.Clone(f.bytes)
+	case 14:
+		r.Deaf = f.flag()
 	default:
 		m.Unknown = append(m.Unknown, f.whole...)
 	}

@@ -30,6 +30,7 @@ type Client struct {
 	visits  *visits
 	counts  counts
 	streams streams
+	ears    ears
 	places  places
 
 	lookups chan struct{} // a token each; see lookupsMax

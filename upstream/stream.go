@@ -30,6 +30,7 @@ type stream struct {
 	budget  *budget
 	pulse   pulse
 	address atomic.Pointer[string] // where it is connected to
+	opened  atomic.Bool            // the store has taken the call
 	wake    chan struct{}          // holds one token while there may be something to send
 	idle    chan struct{}          // closed when no subscription is left
 	silent  chan struct{}          // closed when it is given up for its silence
@@ -75,6 +76,7 @@ func (c *Client) request(ctx context.Context, f *feed, q region.Request) (*strea
 	for {
 		s, fresh := c.streams.get(c, q.Region.Store)
 		if fresh {
+			c.ears.open(s.store)
 			if err := c.launch(ctx, s); err != nil {
 				s.close(err)
 				return nil, err
@@ -261,6 +263,7 @@ func (s *stream) close(err error) {
 	}
 	s.client.counts.streamsBroken.Add(1)
 	s.client.streams.forget(s, true)
+	s.client.ears.broke(s.store)
 	for _, f := range feeds {
 		f.inbox.put(delivery{stream: s.id, gone: true, err: err})
 	}
@@ -321,6 +324,7 @@ func (s *stream) connect(ctx context.Context) (cdcpb.ChangeData_EventFeedV2Clien
 	if err != nil {
 		return nil, s.broken(err)
 	}
+	s.opened.Store(true)
 	s.client.log.Debug("change stream opened", "store", s.store, "stream", s.id, "address", address)
 	return rpc, nil
 }
@@ -376,6 +380,7 @@ func (s *stream) receive(ctx context.Context, rpc cdcpb.ChangeData_EventFeedV2Cl
 		}
 		if m.resolves {
 			s.pulse.heardNow()
+			s.client.ears.hear(s.store)
 			if !spoke {
 				s.client.streams.speaks(s.store)
 			}

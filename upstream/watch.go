@@ -88,6 +88,7 @@ func (c *Client) watch(ctx context.Context) error {
 			for _, s := range streams {
 				s.pulse.heardNow() // nobody can be expected to be heard
 			}
+			c.ears.forgive()
 			if !away && ctx.Err() == nil {
 				c.log.Warn("PD gives no time; until it does nobody is judged for standing still", "error", err)
 			}
