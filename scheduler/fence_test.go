@@ -92,3 +92,31 @@ func TestRunsOfOneReignShareNoTerms(t *testing.T) {
 		t.Fatalf("terms %d of two runs, the first possible is %d", terms, firstTerm(7))
 	}
 }
+
+// TestARebornCaptureHasATermOfItsOwn lets a new life come under the term of the one
+// before, from a message that was doubled: what that one wrote under may be refused.
+func TestARebornCaptureHasATermOfItsOwn(t *testing.T) {
+	cfg := Default()
+	cfg.Owner, cfg.Epoch = 7, 1
+	o, err := New(cfg, Resume{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var term Term // of the last message
+	tick := func() {
+		for range 10 {
+			for _, m := range o.Tick(View{Members: []Member{{ID: "a"}}}).Messages {
+				term = m.Term
+			}
+		}
+	}
+	tick()
+	o.Step(Report{Head: Head{Owner: 7, Epoch: 1, Capture: "a", Incarnation: 1, Seq: 1}, Complete: true})
+	tick()
+	first := term
+	o.Step(Report{Head: Head{Owner: 7, Epoch: 1, Capture: "a", Incarnation: 2, Term: first, Seq: 1}, Complete: true})
+	tick()
+	if first == 0 || term <= first {
+		t.Fatalf("the first life has term %d, the second %d", first, term)
+	}
+}

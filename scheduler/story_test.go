@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,9 @@ import (
 //	owner r1 at=100 tables=1,2 [fenced] [sync=n] [recorded=n] [term=n] [target=n]   a new owner
 //	      [gate=n]                                 ... of a changefeed with a redo log
 //	capture a [floor=2]                            a capture whose key is in etcd
-//	gone a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
+//	gone a | back a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
 //	run n                                          n rounds: tick, deliver, work done at once
-//	tick | reports | orders                        one part of a round
+//	tick | reports | orders [b]                    one part of a round; orders to b alone, the others stay on their way
 //	prepared a 1 | ended a 1 120 | at a 1 120      what a data path says, where work=manual
 //	meta 150                                       the log's meta on the storage says so
 //	log 150                                        what captures have logged, up to where it is durable
@@ -115,8 +116,8 @@ func (s *story) do(w []string) {
 		s.newOwner(w[1], o)
 	case "capture":
 		s.newCapture(capture.ID(w[1]), o)
-	case "gone":
-		s.halves[capture.ID(w[1])].gone = true
+	case "gone", "back":
+		s.halves[capture.ID(w[1])].gone = w[0] == "gone"
 	case "deaf", "hearing":
 		s.halves[capture.ID(w[1])].deaf = w[0] == "deaf"
 	case "silent", "heard":
@@ -132,7 +133,7 @@ func (s *story) do(w []string) {
 	case "reports":
 		s.reports()
 	case "orders":
-		s.deliver()
+		s.deliver(w[1:]...)
 	case "manual":
 		s.manual = true
 	case "to":
@@ -338,8 +339,14 @@ func (s *story) tick() {
 	}
 }
 
-func (s *story) deliver() {
-	for _, m := range s.orders {
+func (s *story) deliver(only ...string) {
+	all := s.orders
+	s.orders = nil
+	for _, m := range all {
+		if len(only) > 0 && !slices.Contains(only, string(m.Capture)) {
+			s.orders = append(s.orders, m)
+			continue
+		}
 		for _, x := range m.Orders {
 			s.say("-> %s %v %s from=%d", m.Capture, x.Verb, name(x.Span), x.From)
 		}
@@ -347,7 +354,6 @@ func (s *story) deliver() {
 			h.Step(m)
 		}
 	}
-	s.orders = nil
 }
 
 // write does what the data paths were told, and lets them write up to where they may.
@@ -376,7 +382,7 @@ func (s *story) write() {
 			}
 		}
 		if !s.manual {
-			for z := range h.written {
+			for _, z := range slices.SortedFunc(maps.Keys(h.written), func(a, b span.Span) int { return strings.Compare(string(a.Start), string(b.Start)) }) {
 				h.written[z] = max(h.written[z], min(s.upto, h.Limit(z)))
 				p := scheduler.Progress{Checkpoint: h.written[z], Resolved: max(s.upto, h.written[z])}
 				h.Progress(z, p)
