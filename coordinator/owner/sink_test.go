@@ -25,6 +25,7 @@ type plainSink struct {
 type fullSink struct{ *plainSink }
 
 func (w *world) open(rev scheduler.Revision) (sink.Sink, error) {
+	w.foreign(rev, "open")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down.open++
@@ -48,7 +49,8 @@ func (s *plainSink) Flush(context.Context) error { return errors.New("an owner f
 func (s *plainSink) Whole() bool                 { return false }
 
 // enter is one call's begin: under the lease, and beside no other.
-func (s *plainSink) enter(leave sink.Leave) error {
+func (s *plainSink) enter(leave sink.Leave, what string) error {
+	s.w.foreign(s.rev, what)
 	if err := leave.Check(); err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (s *plainSink) leave() {
 }
 
 func (s *plainSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
-	if err := s.enter(leave); err != nil {
+	if err := s.enter(leave, "DDL"); err != nil {
 		return err
 	}
 	defer s.leave()
@@ -101,8 +103,12 @@ func (s *plainSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) err
 			return err
 		}
 	}
+	w.foreign(s.rev, "note that the DDL is done")
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.down.plain && scheduler.Term(s.rev) < w.down.floors[""] {
+		return cdcerr.Fenced.New("the record's fence is at %d", w.down.floors[""])
+	}
 	w.down.done[d.JobID] = d.SwitchTS
 	w.down.begun = nil
 	for _, c := range d.Tables {
@@ -115,7 +121,7 @@ func (s *plainSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) err
 }
 
 func (s *plainSink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoint) error {
-	if err := s.enter(leave); err != nil {
+	if err := s.enter(leave, "sync point"); err != nil {
 		return err
 	}
 	defer s.leave()
@@ -157,6 +163,7 @@ func (s *plainSink) Close() error {
 func (s fullSink) Fences() bool { return true }
 
 func (s fullSink) Floors(context.Context) (out []string, err error) {
+	s.w.foreign(s.rev, "who has floors")
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	for c := range s.w.down.floors {
@@ -169,6 +176,7 @@ func (s fullSink) Floors(context.Context) (out []string, err error) {
 }
 
 func (s fullSink) Raise(ctx context.Context, c string, term uint64) error {
+	s.w.foreign(s.rev, "fence off")
 	s.w.mu.Lock()
 	hook := s.w.down.raise
 	s.w.mu.Unlock()
@@ -186,6 +194,7 @@ func (s fullSink) Raise(ctx context.Context, c string, term uint64) error {
 }
 
 func (s fullSink) Recorded(context.Context) (out []sink.Recorded, err error) {
+	s.w.foreign(s.rev, "read the record")
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	for job, ts := range s.w.down.done {

@@ -37,8 +37,9 @@ func must(t *testing.T, err error) {
 // keeps a watermark for whoever is the owner.
 type world struct {
 	t      *testing.T
-	cancel context.CancelFunc
 	ends   sync.WaitGroup
+	join   func(capture.ID)
+	within func() (context.Context, context.CancelFunc) // the world's end
 	scope  filter.Scope
 
 	mu      sync.Mutex
@@ -54,6 +55,17 @@ type world struct {
 	saving  func(tso.TS) error // what a save meets; nil: nothing
 	leave   time.Time          // until when the owner may lead; zero: for ever
 	warned  []scheduler.Fault
+	asked   func(rev scheduler.Revision, what string) // before everything that an owner does outside
+}
+
+// foreign is told of everything that an owner does outside, before it does.
+func (w *world) foreign(rev scheduler.Revision, what string) {
+	w.mu.Lock()
+	asked := w.asked
+	w.mu.Unlock()
+	if asked != nil {
+		asked(rev, what)
+	}
 }
 
 // upstream is what the schema's feeds follow.
@@ -85,7 +97,7 @@ func cluster(t *testing.T, captures []capture.ID, tables []int64, fn func(*world
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &world{
-			t: t, cancel: cancel, scope: filter.Scope{Rules: rules, ForceReplicate: true}, changed: make(chan struct{}, 1),
+			t: t, scope: filter.Scope{Rules: rules, ForceReplicate: true}, changed: make(chan struct{}, 1),
 			parts: map[capture.ID]*part{}, lines: map[scheduler.Revision]*line{},
 			down:    downstream{at: map[span.TableID]tso.TS{}, done: map[int64]tso.TS{}, floors: map[capture.ID]scheduler.Term{}},
 			durable: scheduler.Watermark{Checkpoint: ms(1), Resolved: ms(1)}, up: upstream{now: ms(1)},
@@ -94,8 +106,10 @@ func cluster(t *testing.T, captures []capture.ID, tables []int64, fn func(*world
 			w.up.base = append(w.up.base, table(id, fmt.Sprintf("t%d", id)))
 			w.down.at[id] = ms(1)
 		}
+		w.within = func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }
+		w.join = func(id capture.ID) { w.enter(ctx, id) }
 		for _, id := range captures {
-			w.join(ctx, id)
+			w.join(id)
 		}
 		fn(w)
 		cancel()
@@ -243,7 +257,7 @@ func (l *line) Send(m scheduler.Orders) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	w := l.w
-	if !w.leave.IsZero() && !time.Now().Before(w.leave) {
+	if !w.leave.IsZero() && time.Now().After(w.leave) { // at that moment they were on their way
 		w.t.Errorf("orders to %s are sent after the leave has ended", m.Capture)
 	}
 	if m.Barrier.Passed > w.durable.Checkpoint {
@@ -280,7 +294,7 @@ type part struct {
 	at     map[span.Span]tso.TS
 }
 
-func (w *world) join(ctx context.Context, id capture.ID) {
+func (w *world) enter(ctx context.Context, id capture.ID) {
 	half, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: id, Epoch: 1, Incarnation: 1, StatusesMax: 100})
 	must(w.t, err)
 	p := &part{w: w, id: id, half: half, wake: make(chan struct{}, 1), at: map[span.Span]tso.TS{}}
@@ -350,9 +364,6 @@ func (p *part) work(x scheduler.Work) {
 	case scheduler.Prepare:
 		p.half.Prepared(x.Span, x.From)
 	case scheduler.Write:
-		if floor := p.w.down.floors[p.id]; x.Term < floor {
-			p.w.t.Errorf("capture %s is told to write under term %d, and its floor is %d", p.id, x.Term, floor)
-		}
 		p.at[x.Span] = x.From
 	case scheduler.Stop:
 		p.half.Ended(x.Span, p.at[x.Span])
@@ -360,9 +371,13 @@ func (p *part) work(x scheduler.Work) {
 	}
 }
 
-// write takes every span to where it may be.
+// write takes every span to where it may be. What the downstream refuses ends the life.
 func (p *part) write() {
 	d := &p.w.down
+	if len(p.at) > 0 && p.half.Term() < d.floors[p.id] {
+		p.half, p.ddls = p.half.Next(""), 0
+		clear(p.at)
+	}
 	for s, at := range p.at {
 		limit := min(p.w.up.now, p.half.Limit(s))
 		if p.stuck != 0 {
@@ -397,9 +412,10 @@ func (w *world) lead(rev scheduler.Revision, change func(*owner.Config)) (l *own
 	}
 	cfg.Open = func(context.Context) (sink.Sink, error) { return w.open(rev) }
 	cfg.Load = func(_ context.Context, at tso.TS) (owner.Feed, error) {
+		w.foreign(rev, "load")
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		f := &feed{w: w, advanced: make(chan struct{}, 1)}
+		f := &feed{w: w, advanced: make(chan struct{}, 1), forgot: at}
 		w.up.feeds = append(w.up.feeds, f)
 		return f, nil
 	}
@@ -419,7 +435,7 @@ func (w *world) lead(rev scheduler.Revision, change func(*owner.Config)) (l *own
 	}
 	l, err := owner.New(cfg)
 	must(w.t, err)
-	ctx, stop := context.WithCancel(w.t.Context())
+	ctx, stop := w.within()
 	done := make(chan error, 1)
 	w.ends.Go(func() { done <- l.Run(ctx) })
 	return l, stop, func() error { return <-done }
@@ -427,6 +443,7 @@ func (w *world) lead(rev scheduler.Revision, change func(*owner.Config)) (l *own
 
 // keep is etcd.
 func (w *world) keep(rev scheduler.Revision, checkpoint, resolved tso.TS) error {
+	w.foreign(rev, "save")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.reign != rev {

@@ -1,0 +1,147 @@
+package owner_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/scheduler"
+	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// What a capture cannot go on with ends the run with it; what it rides out is passed on,
+// again and again.
+func TestFaultsAndWarnings(t *testing.T) {
+	cluster(t, two, []int64{1, 2}, func(w *world) {
+		_, _, end := w.lead(5, func(c *owner.Config) {
+			c.Fault = func(f scheduler.Fault) error { return cdcerr.MySQLAccessDenied.New("%s of %s", f.Err, f.Capture) }
+		})
+		w.to(ms(10))
+		w.change(func() {
+			w.parts["b"].report = func(r *scheduler.Report) { r.Warning, r.Rows, r.Written = "slow", 7, ms(9) }
+		})
+		later(25 * time.Second)
+		if n := len(w.warned); n < 3 || n > 4 || w.warned[0] != (scheduler.Fault{Capture: "b", Err: "slow"}) {
+			t.Errorf("warned: %v", w.warned)
+		}
+		w.change(func() {
+			b := w.parts["b"]
+			b.half, b.at, b.ddls, b.report = b.half.Next("disk"), map[span.Span]tso.TS{}, 0, nil
+		})
+		text := ends(t, end, cdcerr.MySQLAccessDenied.Is)
+		if !strings.Contains(text, "disk of b") {
+			t.Error(text)
+		}
+	})
+}
+
+// A floor that goes back is a belief that does not hold: the run ends with what led
+// there, and saves nothing any more.
+func TestBrokenBelief(t *testing.T) {
+	cluster(t, two, []int64{1, 2}, func(w *world) {
+		_, _, end := w.lead(5, func(c *owner.Config) { c.SaveEvery = time.Minute })
+		w.to(ms(10))
+		w.change(func() {
+			w.parts["b"].report = func(r *scheduler.Report) { r.Floor.Checkpoint = min(r.Floor.Checkpoint, ms(2)) }
+		})
+		was := w.saved()
+		w.to(ms(20))
+		text := ends(t, end, cdcerr.Unexpected.Is)
+		for _, part := range []string{"went back", "every span is downstream", "it writes", "primary \"b\""} {
+			if !strings.Contains(text, part) {
+				t.Errorf("no %q in: %s", part, text)
+			}
+		}
+		if w.saved() != was {
+			t.Errorf("saved %d after %d", w.saved(), was)
+		}
+	})
+}
+
+// Tables are moved when an operator asks, captures are drained and filled again.
+func TestOperators(t *testing.T) {
+	cluster(t, two, []int64{1, 2, 3, 4}, func(w *world) {
+		l, stop, end := w.lead(5, nil)
+		w.to(ms(10))
+		of := func(c capture.ID) (n int) {
+			for _, s := range l.Standings() {
+				if s.ID == c {
+					n = s.Sets
+				}
+			}
+			return n
+		}
+		l.Drain("a")
+		w.to(ms(11))
+		if of("a") != 0 || of("b") != 4 {
+			t.Errorf("%d and %d spans after a was drained", of("a"), of("b"))
+		}
+		if err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
+			t.Errorf("a move to a capture that is drained: %v", err)
+		}
+		l.Drain()
+		later(100 * time.Millisecond)
+		must(t, l.Move(1, "a"))
+		later(500 * time.Millisecond)
+		if sets := l.Sets(); sets[0].Primary != "a" {
+			t.Errorf("%+v", sets[0])
+		}
+		must(t, l.Rebalance())
+		w.to(ms(12))
+		if of("a") != 2 || of("b") != 2 || !l.Settled() {
+			t.Errorf("%d and %d spans", of("a"), of("b"))
+		}
+		stop()
+		ends(t, end, canceled)
+	})
+}
+
+// Before a run knows its tables it says so.
+func TestAskedTooEarly(t *testing.T) {
+	cluster(t, two, []int64{1}, func(w *world) {
+		hang := make(chan struct{})
+		l, stop, end := w.lead(5, func(c *owner.Config) {
+			load := c.Load
+			c.Load = func(ctx context.Context, at tso.TS) (owner.Feed, error) {
+				<-hang
+				return load(ctx, at)
+			}
+		})
+		later(time.Second)
+		if err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
+			t.Error(err)
+		}
+		if err := l.Rebalance(); !cdcerr.SchedulerRequest.Is(err) {
+			t.Error(err)
+		}
+		if l.Settled() || !l.Rebuilding() || l.Sets() != nil || l.Standings() != nil || l.Tables() != nil || l.Resolved() != 0 {
+			t.Error("a run that has not begun knows something")
+		}
+		close(hang)
+		w.to(ms(5))
+		must(t, l.Move(1, "a"))
+		stop()
+		ends(t, end, canceled)
+	})
+}
+
+func TestConfig(t *testing.T) {
+	good := func() owner.Config {
+		c := owner.Default()
+		c.Changefeed = "x"
+		return c
+	}
+	for name, c := range map[string]owner.Config{
+		"nothing":      {},
+		"no watermark": good(),
+	} {
+		if _, err := owner.New(c); !cdcerr.InvalidArgument.Is(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
