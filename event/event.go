@@ -108,7 +108,8 @@ type Txn struct {
 	CommitTS tso.TS
 	Rows     []*Row
 	// Piece is 0 for a transaction that is whole. One that is too large to be held
-	// comes as pieces 1, 2, …, with nothing in between; all but the last have More.
+	// comes as pieces 1, 2, …, with nothing of its span in between; all but the last
+	// have More. Where its span is given up it breaks off, and comes anew elsewhere.
 	Piece int
 	More  bool
 }

@@ -43,7 +43,28 @@
 // read again to be queued in pieces (large.go); or it ends the changefeed, where
 // the sink wants transactions whole.
 //
-// Goroutines, all in one errgroup whose end is Run's: the reader, the writer, and
-// one that waits for a subscription to fail. Everything wakes by event; there is
+// # Spans
+//
+// Spans is the same for a changefeed that several captures share: each span that the
+// capture has is at a place of its own, and one reader and one writer serve all.
+//
+//	Prepare, Write, Stop, Look ─▶ orders ┐
+//	sorter: a span was resolved ─▶ ready ┴▶ rounds ──queue──▶ settler ─▶ sink
+//	                                        slices  bounded   Write, Flush, Tell
+//
+// A span is read up to the least of its resolved-ts, the schema's, the gate, and its
+// Limit, where DDLs and sync points of others hold it: neither is in the queue. Each span
+// that has something to read gets a slice of a few batches in turn, cut at a commit-ts or
+// between pieces of a large transaction; a span without rows moves with its bound. What is
+// promised to the sorter as readable ends at the Limit, and all spans are one group there:
+// rows of one that is held go to disk, those of the others go on. A span that waits costs
+// no goroutine and is in no loop: the sorter says which were resolved, and those at their
+// limit are looked at when Look is called.
+//
+// Transactions are whole within a span. What was written of a span is flushed before
+// it is told as its checkpoint, and before it has Ended.
+//
+// Goroutines, all in one errgroup whose end is Run's: the reader, the writer, and, of a
+// whole changefeed, one that waits for a subscription to fail. Everything wakes by event; there is
 // no timer.
 package pipeline
