@@ -407,6 +407,7 @@ func (r *rounds) done(ctx context.Context, p *place) error {
 	}
 	p.last = p.resolved
 	r.leave(p)
+	r.advanced(p) // what was resolved since it began was not looked at
 	if p.upto == p.resolved {
 		return nil // the last batch says so
 	}

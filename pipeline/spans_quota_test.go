@@ -248,3 +248,27 @@ func TestOpeningTakesItsTime(t *testing.T) {
 		}
 	})
 }
+
+// What is resolved while a span is in the midst of its turn is read after it.
+func TestResolvedWhileASpanIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := partOf(t, sorter.NewMemory(1<<30), func(c *pipeline.SpansConfig) { c.BatchRows = 1 }, table(1, "a"))
+		p.resolve(1000)
+		p.down.free = make(chan struct{})
+		p.down.blockOn = "a:insert"
+		p.s.Write(tableSpan(1), 100)
+		synctest.Wait()
+		var rows []event.RawKV
+		for i := range tso.TS(12) { // more than the queue and the sink hold, in more than two slices
+			rows = append(rows, put(1, 101+i, int64(i), 1))
+		}
+		p.up.send(1, 300, rows...)
+		synctest.Wait()
+		p.up.send(1, 400)
+		synctest.Wait()
+		close(p.down.free)
+		if got := p.news(); len(got) == 0 || got[len(got)-1] != "1 at 400 of 400" {
+			t.Fatal(got)
+		}
+	})
+}
