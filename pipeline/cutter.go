@@ -305,6 +305,23 @@ func (c *cutter) tableOf(raw *event.RawKV) (t *event.Table, v verdict, err error
 	return c.table, v, nil
 }
 
+// loggedTable is the table by which the redo log keeps the change, nil where nobody wants
+// it. Only what an expression is about has to be decoded for that.
+func (c *cutter) loggedTable(raw *event.RawKV) (*event.Table, error) {
+	t, v, err := c.tableOf(raw)
+	if t == nil || !v.wanted || err != nil {
+		return nil, err
+	}
+	if v.rows == nil {
+		return t, nil
+	}
+	row, err := c.mount(raw, t, v.rows)
+	if row == nil || err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
 // kindOf is the kind that the row of the change will have.
 func kindOf(raw *event.RawKV) event.RowKind {
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
@@ -24,11 +25,11 @@ type RedoLog interface {
 type LogFeedConfig struct {
 	Changefeed string
 	// StartTS is where the changefeed was created to begin: rows above it only.
-	StartTS    tso.TS
-	FilterLoop bool
-	// Table is the table by which a change is decoded, nil where nobody wants it.
-	Table func(*event.RawKV) (*event.Table, error)
-	Log   RedoLog
+	StartTS        tso.TS
+	Filter         *filter.Filter
+	ForceReplicate bool
+	FilterLoop     bool
+	Log            RedoLog
 }
 
 // LogFeed reads what is written of a changefeed on a capture a second time, for the redo
@@ -79,11 +80,8 @@ type laggard struct {
 // they would, and without that it could stay a step behind for ever.
 const near = time.Second
 
-// lookEvery is how often laggards are looked at while nothing else happens.
-const lookEvery = 20 * time.Millisecond
-
-// NewLogFeed makes a feed without spans. Of the schema it uses Resolved, and what
-// cfg.Table does; its caller calls Look when it has advanced.
+// NewLogFeed makes a feed without spans. Of the schema it uses Resolved and TableAt; its
+// caller calls Look when it has advanced.
 func NewLogFeed(cfg LogFeedConfig, in *ingest.Ingest, schema Schema) *LogFeed {
 	return &LogFeed{
 		cfg: cfg, in: in, schema: schema, wake: make(chan struct{}, 1),
@@ -150,21 +148,15 @@ func (f *LogFeed) Logged(durable tso.TS) tso.TS {
 
 // Run feeds the log until ctx ends or something fails. It runs once.
 func (f *LogFeed) Run(ctx context.Context) error {
-	r := &logReader{LogFeed: f, all: f.reader(), raws: make([]*event.RawKV, rawsLen)}
+	cutter := newCutter(&Config{Filter: f.cfg.Filter, ForceReplicate: f.cfg.ForceReplicate, FilterLoop: f.cfg.FilterLoop}, f.schema, nil, nil, nil)
+	r := &logReader{LogFeed: f, all: f.reader(), cutter: cutter, raws: make([]*event.RawKV, rawsLen)}
 	defer r.close()
 	for {
 		if err := r.look(ctx); err != nil {
 			return fmt.Errorf("changefeed %s: feeding the redo log: %w", f.cfg.Changefeed, err)
 		}
-		var timer <-chan time.Time
-		if len(r.behind) > 0 {
-			timer = time.After(lookEvery)
-		}
 		select {
 		case <-f.wake:
-		case <-r.all.Advanced():
-		case <-timer:
-		case <-r.all.Failed():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -172,14 +164,15 @@ func (f *LogFeed) Run(ctx context.Context) error {
 }
 
 func (f *LogFeed) reader() *ingest.Reader {
-	return f.in.NewReader(ingest.ReaderConfig{FilterLoop: f.cfg.FilterLoop})
+	return f.in.NewReader(ingest.ReaderConfig{FilterLoop: f.cfg.FilterLoop, Wake: f.Look})
 }
 
 // logReader is Run's own.
 type logReader struct {
 	*LogFeed
 	all    *ingest.Reader
-	joined int // spans that it has
+	cutter *cutter // which says what is wanted
+	joined int     // spans that it has
 	behind []*laggard
 	raws   []*event.RawKV
 }
@@ -341,7 +334,7 @@ func (r *logReader) feed(ctx context.Context, rows *ingest.Reader, lower, upper 
 			return err
 		}
 		for _, raw := range r.raws[:n] {
-			t, err := r.cfg.Table(raw)
+			t, err := r.cutter.loggedTable(raw)
 			if err != nil {
 				return err
 			}

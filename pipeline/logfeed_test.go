@@ -10,10 +10,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/sluice-cdc/sluice/event"
-	"github.com/sluice-cdc/sluice/mount"
+	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/span"
@@ -146,15 +145,16 @@ type feedWorld struct {
 }
 
 func startFeed(t *testing.T, quota int64) *feedWorld {
-	w := &feedWorld{T: t, up: newStore(), sc: newTables(table(1, "a"), table(2, "b"), table(3, "c")), log: &log{}, rows: sorter.NewMemory(quota), done: make(chan error, 1)}
+	w := &feedWorld{T: t, up: newStore(), sc: newTables(table(1, "a"), table(2, "b"), table(3, "c"), table(4, "left")), log: &log{}, rows: sorter.NewMemory(quota), done: make(chan error, 1)}
+	rules, err := filter.New(filter.Config{Rules: []string{"test.*", "!test.left"}, EventFilters: []filter.EventFilter{
+		{Matcher: []string{"test.c"}, IgnoreInsertValueExpr: "id = 330"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	in, end := ingested(w.up, w.rows)
 	w.f = pipeline.NewLogFeed(pipeline.LogFeedConfig{
-		Changefeed: "test", StartTS: 100, Log: w.log,
-		Table: func(raw *event.RawKV) (*event.Table, error) {
-			id, _, _ := mount.ParseRecordKey(raw.Key)
-			of, _ := w.sc.TableAt(id, raw.CommitTS)
-			return of, nil
-		},
+		Changefeed: "test", StartTS: 100, Log: w.log, Filter: rules,
 	}, in, w.sc)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -184,7 +184,6 @@ func (w *feedWorld) resolve(ts tso.TS, ids ...int64) {
 
 func (w *feedWorld) want(line string) {
 	w.Helper()
-	<-time.After(time.Second) // of the bubble's: laggards are looked at from time to time
 	synctest.Wait()
 	if got := w.log.take(); got != line {
 		w.Fatalf("the log got %q, want %q", got, line)
@@ -221,12 +220,14 @@ func TestLogFeedIsInOrder(t *testing.T) {
 		w.want("130 r135")
 		w.resolve(200)
 		w.want("140 r200")
-		w.resolve(300, 1, 2) // quiet spans move too
+		w.f.Write(span.OfTable(4), 200) // a table that the rules leave out
+		w.up.put(4, 250)
+		w.resolve(300, 1, 2, 4) // quiet spans move too
 		w.want("r300")
 		w.f.Stop(span.OfTable(1))
 		w.up.put(1, 310)
 		w.up.put(2, 320)
-		w.resolve(400, 1, 2)
+		w.resolve(400, 1, 2, 4)
 		w.want("320 r400")
 	})
 }
@@ -255,9 +256,9 @@ func TestLogFeedLetsASpanCatchUp(t *testing.T) {
 		w.f.Stop(span.OfTable(1))
 		w.logged(220, tso.Max)
 		w.f.Write(span.OfTable(3), 300) // above all that there was
-		w.up.put(3, 310)
+		w.up.put(3, 310, 330, 340)      // of which an expression leaves one out
 		w.resolve(400, 3)
-		w.want("310 r400")
+		w.want("310 340 r400")
 		w.logged(260, 300) // what was durable before says nothing of it
 		w.logged(400, 400)
 	})
@@ -387,7 +388,6 @@ func playFeed(t *testing.T, rng *rand.Rand) {
 	}
 	w.sc.resolve(now + 10)
 	w.f.Look()
-	<-time.After(time.Second) // of the bubble's
 	synctest.Wait()
 	if n := len(w.log.resolved); len(base) > 0 && (n == 0 || w.log.resolved[n-1] != now+10) {
 		t.Fatalf("in the end it stands at %v, everything is resolved up to %d", w.log.resolved, now+10)
