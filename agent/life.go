@@ -71,6 +71,10 @@ func (l *life) loop(ctx context.Context) error {
 			l.learn()
 		case <-l.words():
 			l.settle()
+		case <-l.logged():
+			if err := l.tellLog(); err != nil {
+				return err
+			}
 		case <-l.ended:
 			l.ended, l.writing = nil, nil
 		case <-timer.C:
@@ -172,8 +176,12 @@ func (l *life) forget() {
 }
 
 func (l *life) look() {
-	if l.writing != nil {
-		l.writing.engine.Look()
+	if l.writing == nil {
+		return
+	}
+	l.writing.engine.Look()
+	if l.writing.log != nil {
+		l.writing.log.feed.Look()
 	}
 }
 
@@ -215,6 +223,7 @@ func (l *life) heed(t *pipeline.Told) {
 		}
 		delete(stops, t.Span)
 		l.half.Ended(t.Span, t.Checkpoint)
+		l.unlog(t.Span)
 	}
 }
 
@@ -275,6 +284,9 @@ func (l *life) tick() scheduler.CaptureReady {
 		r.Report.Rows, r.Report.Written = did.Rows-l.before, did.Written
 		l.fill(r.Report)
 		r.Report.Warning, r.Report.Deaf = l.warning.text, deaf
+		if l.logTrouble != "" {
+			r.Report.Warning = l.logTrouble // nothing goes on before it is over
+		}
 	}
 	return r
 }

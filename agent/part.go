@@ -52,6 +52,10 @@ type PartConfig struct {
 	Deaf func() bool
 	// Open connects to the downstream, before the first row of each term.
 	Open func(ctx context.Context, o Opening) (sink.Sink, error)
+	// Redo makes a writer of the changefeed's redo log, for as long as one engine lives;
+	// nil where there is no log. What is wrong with the storage it tells, and nil when
+	// it works again.
+	Redo func(trouble func(error)) RedoWriter
 	// Encode is how an error is told to the owner; nil is its text.
 	Encode func(error) string
 	Log    *slog.Logger
@@ -103,6 +107,8 @@ type Part struct {
 	before  uint64               // rows written in lives before
 	floor   scheduler.Progress   // of what is written; 0 where nothing is
 	warning warning
+	// logTrouble is what is wrong with the redo log's storage at this moment.
+	logTrouble string
 }
 
 // Part makes a changefeed's part on this capture, which must be running.
@@ -132,7 +138,7 @@ func NewPart(cfg PartConfig, path Path) (*Part, error) {
 		return nil, err
 	}
 	half, err := scheduler.NewCapture(scheduler.CaptureConfig{
-		ID: cfg.ID, Epoch: cfg.Epoch, Incarnation: 1, Floor: cfg.Floor, StatusesMax: scheduler.StatusesMax,
+		ID: cfg.ID, Epoch: cfg.Epoch, Incarnation: 1, Floor: cfg.Floor, Gated: cfg.Redo != nil, StatusesMax: scheduler.StatusesMax,
 	})
 	if err != nil {
 		return nil, err
@@ -189,7 +195,7 @@ func (p *Part) end(err error) {
 	defer p.mu.Unlock()
 	p.half, p.before = p.half.Next(fault), p.past.Rows
 	clear(p.fresh)
-	p.warning = warning{}
+	p.warning, p.logTrouble = warning{}, ""
 }
 
 // Limit is up to where rows of a span may be written now.

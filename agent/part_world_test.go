@@ -249,6 +249,7 @@ type path struct {
 	nowErr error
 	fs     []*feed
 	es     []*engine
+	ls     []*logFeed
 }
 
 func (p *path) TS(context.Context) (tso.TS, error) {

@@ -19,6 +19,8 @@ type Path interface {
 	// once.
 	Feed(schemafeed.Config) Feed
 	Engine(pipeline.SpansConfig, pipeline.Schema) Engine
+	// LogFeed makes what feeds a redo log; it is run once.
+	LogFeed(pipeline.LogFeedConfig, pipeline.Schema) LogFeed
 	// Snapshot reads rows that no event carries; nil where nobody can.
 	Snapshot() *Snapshot
 }
@@ -52,6 +54,10 @@ func (d dataPath) Feed(cfg schemafeed.Config) Feed {
 
 func (d dataPath) Engine(cfg pipeline.SpansConfig, schema pipeline.Schema) Engine {
 	return pipeline.NewSpans(cfg, d.ingest, schema)
+}
+
+func (d dataPath) LogFeed(cfg pipeline.LogFeedConfig, schema pipeline.Schema) LogFeed {
+	return pipeline.NewLogFeed(cfg, d.ingest, schema)
 }
 
 func (d dataPath) Snapshot() *Snapshot { return &Snapshot{client: d.Client} }

@@ -16,6 +16,7 @@ import (
 // writing is an engine with its sink, under one term.
 type writing struct {
 	engine   Engine
+	log      *logging // nil: there is no redo log
 	box      *mailbox
 	stops    map[span.Span]int // orders to stop whose end was not told yet; the loop's
 	term     atomic.Uint64     // 0 until something is written
@@ -75,6 +76,7 @@ func (l *life) do(ctx context.Context, x scheduler.Work) error {
 		l.fresh[x.Span] = l.orders
 		l.mu.Unlock()
 		signal(w.ask)
+		l.logFrom(x.Span, x.From) // first: rows wait for it
 		w.engine.Write(x.Span, x.From)
 	case scheduler.Stop:
 		w.stops[x.Span]++
@@ -105,6 +107,7 @@ func (l *life) startEngine(living context.Context) {
 		},
 	}, known{l.feed})
 	l.writing = w
+	w.log = l.startLog(ctx, living)
 	l.mu.Lock()
 	l.engine = w.engine
 	l.mu.Unlock()
