@@ -26,7 +26,7 @@ type Config struct {
 	BeatEvery        time.Duration
 	MoveEvery        time.Duration // about the time between two splits, merges or new leaders of regions; 0: none
 	StoreAddrs       []string      // where PD says that the stores are; empty: where they are
-	Journal          string // a file for what was committed, which outlives the process; empty: none
+	Journal          string        // a file for what was committed, which outlives the process; empty: none
 }
 
 // Default is a load that two cores carry beside everything else.
