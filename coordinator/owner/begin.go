@@ -40,6 +40,9 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 		l.record = newRecord(all)
 	}
 	r.Recorded = l.record.last(at)
+	if err := l.openRedo(ctx, &r); err != nil {
+		return err
+	}
 	if err := l.sink.Checkpoint(ctx, at); err != nil {
 		return err
 	}
@@ -51,7 +54,7 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 		return err
 	}
 	cfg := l.cfg.Scheduler
-	cfg.Fenced = l.fencer != nil
+	cfg.Fenced, cfg.Gated = l.fencer != nil, l.redo != nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owner, err = scheduler.New(cfg, r)

@@ -81,6 +81,10 @@ type Config struct {
 	// where Scheduler.Split is off.
 	Cut func(ctx context.Context, r scheduler.CutRequest) ([]span.Key, error)
 
+	// Redo takes over the changefeed's redo log: one of which nothing is there yet begins
+	// at a checkpoint. Nil: there is none.
+	Redo func(ctx context.Context, checkpoint tso.TS) (Redo, error)
+
 	// Fault is the error that a capture told: it ends the run. Warn takes what a capture
 	// rides out, again and again while it does; nil: nobody wants to know.
 	Fault func(scheduler.Fault) error

@@ -30,7 +30,10 @@ type Loop struct {
 	fencer sink.Fencer // nil: nothing is fenced
 	keeps  bool        // the sink keeps a record of DDLs
 	feed   Feed
+	redo   Redo // nil: there is no redo log
 	record record
+
+	lessons chan lesson // at most one
 
 	// The loop's own.
 	known tso.TS // the schema, as scheduler knows it
@@ -47,6 +50,8 @@ type Loop struct {
 	history  history             // guarded by mu
 	term     scheduler.Term      // guarded by mu
 	broken   bool                // guarded by mu
+	teaching bool                // a lesson is on its way to scheduler; guarded by mu
+	endsAt   tso.TS              // the first DDL with which the changefeed ends, 0 for none; guarded by mu
 }
 
 // Progress is what was done since Run began.
@@ -67,7 +72,8 @@ func New(cfg Config) (*Loop, error) {
 	}
 	return &Loop{
 		cfg: cfg, term: cfg.Term, mark: cfg.Watermark, saved: cfg.Watermark, turns: map[int64]filter.Turn{},
-		wake: make(chan struct{}, 1), save: make(chan struct{}, 1), rush: make(chan struct{}, 1), todo: make(chan struct{}, 1),
+		lessons: make(chan lesson, 1),
+		wake:    make(chan struct{}, 1), save: make(chan struct{}, 1), rush: make(chan struct{}, 1), todo: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -88,6 +94,10 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	g.Go(func() error { return l.feed.Run(all) })
 	g.Go(func() error { return l.saveAll(all) })
 	g.Go(func() error { return l.runErrands(all) })
+	if l.redo != nil {
+		g.Go(func() error { return l.redo.Run(all) })
+		g.Go(func() error { return l.runLessons(all) })
+	}
 	g.Go(func() error { return l.lead(all, g) })
 	err = g.Wait()
 	last := l.saveLast(ctx, err)
@@ -118,6 +128,7 @@ func (l *Loop) lead(ctx context.Context, g *errgroup.Group) error {
 	for {
 		l.hear()
 		l.learn()
+		l.gate()
 		if l.cfg.Grant.Check() == nil {
 			if err := l.act(ctx, g, l.step(beat)); err != nil {
 				return err
@@ -131,6 +142,7 @@ func (l *Loop) lead(ctx context.Context, g *errgroup.Group) error {
 		case <-l.cfg.Line.Ready():
 		case <-l.cfg.Changed:
 		case <-l.feed.Advanced():
+		case <-l.gated():
 		case <-l.wake:
 		case <-tick.C:
 			beat = true
@@ -190,6 +202,9 @@ func (l *Loop) act(ctx context.Context, g *errgroup.Group, r scheduler.Ready) er
 		return errDone
 	}
 	l.wantSaved(r.Urgent)
+	if err := l.advanceLog(r.Log); err != nil {
+		return err
+	}
 	for _, f := range r.Fences {
 		g.Go(func() error { return l.raise(ctx, f) })
 	}

@@ -21,19 +21,22 @@ func (l *Loop) learn() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owner.Pending() >= pendingMax {
+	if l.owner.Pending() >= pendingMax || l.teaching {
 		return
 	}
-	var ddls []scheduler.DDL
+	s := lesson{known: known}
 	for _, d := range l.feed.DDLs(known) {
 		t := l.cfg.Scope.Turn(d, func() []*event.Table { return l.feed.Tables(d.SwitchTS.Prev()) })
 		l.say(d, &t)
 		if x, ok := l.place(d, &t); ok {
-			ddls = append(ddls, x)
+			s.ddls = append(s.ddls, x)
+		}
+		if s.note(&t); t.Err != nil && l.endsAt == 0 {
+			l.endsAt = d.SwitchTS
 		}
 	}
 	l.known = known
-	l.owner.Schema(known, ddls...)
+	l.teach(s)
 }
 
 // say logs what a DDL leaves out.
