@@ -55,6 +55,7 @@ type world struct {
 	saving  func(tso.TS) error // what a save meets; nil: nothing
 	leave   time.Time          // until when the owner may lead; zero: for ever
 	warned  []scheduler.Fault
+	redo    *redoLog                                  // nil: there is none
 	asked   func(rev scheduler.Revision, what string) // before everything that an owner does outside
 }
 
@@ -295,7 +296,7 @@ type part struct {
 }
 
 func (w *world) enter(ctx context.Context, id capture.ID) {
-	half, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: id, Epoch: 1, Incarnation: 1, StatusesMax: 100})
+	half, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: id, Epoch: 1, Incarnation: 1, Gated: w.redo != nil, StatusesMax: 100})
 	must(w.t, err)
 	p := &part{w: w, id: id, half: half, wake: make(chan struct{}, 1), at: map[span.Span]tso.TS{}}
 	w.mu.Lock()
@@ -331,7 +332,7 @@ func (p *part) turn() {
 	for ; p.ddls < len(w.up.ddls); p.ddls++ {
 		d := w.up.ddls[p.ddls]
 		if t := w.scope.Turn(d, func() []*event.Table { return w.up.tables(d.SwitchTS.Prev()) }); t.Counts() {
-			p.half.Schema(d.SwitchTS, scheduler.Block{TS: d.SwitchTS, Tables: t.Tables})
+			p.half.Schema(d.SwitchTS, scheduler.Block{TS: d.SwitchTS, Tables: t.Tables, Added: t.Added})
 		}
 	}
 	p.half.Schema(w.up.now)
@@ -344,6 +345,7 @@ func (p *part) turn() {
 		p.work(x)
 	}
 	p.write()
+	p.record()
 	if r = p.half.Tick(p.life); r.Report == nil {
 		return
 	}
