@@ -52,13 +52,8 @@ func (s *Site) members(ctx context.Context) (ids []string, err error) {
 	return ids, nil
 }
 
-// shares are those of all servers that are to live; an error where one of them is not
-// a capture, or there are others.
-func (s *Site) shares(ctx context.Context) (out []share, err error) {
-	members, err := s.members(ctx)
-	if err != nil {
-		return nil, err
-	}
+// tasks are the tables of each capture, as the API tells them.
+func (s *Site) tasks(ctx context.Context) (map[string][]int64, error) {
 	text, err := s.ask(ctx, "/api/v2/changefeeds/"+feedName)
 	if err != nil {
 		return nil, err
@@ -72,6 +67,24 @@ func (s *Site) shares(ctx context.Context) (out []share, err error) {
 	if err := json.Unmarshal(text, &feed); err != nil {
 		return nil, err
 	}
+	out := map[string][]int64{}
+	for _, t := range feed.Tasks {
+		out[t.ID] = t.Tables
+	}
+	return out, nil
+}
+
+// shares are those of all servers that are to live; an error where one of them is not
+// a capture, or there are others.
+func (s *Site) shares(ctx context.Context) (out []share, err error) {
+	members, err := s.members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := s.tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, n := range s.living() {
 		one := share{Node: n}
 		if one.self, err = n.self(ctx); err != nil {
@@ -80,11 +93,7 @@ func (s *Site) shares(ctx context.Context) (out []share, err error) {
 		if !slices.Contains(members, one.ID) {
 			return nil, fmt.Errorf("%s is no capture: %s is not among %q", n.Name, one.ID, members)
 		}
-		for _, t := range feed.Tasks {
-			if t.ID == one.ID {
-				one.Tables = t.Tables
-			}
-		}
+		one.Tables = tasks[one.ID]
 		out = append(out, one)
 	}
 	if len(out) != len(members) {

@@ -106,6 +106,9 @@ func stopOf(ctx context.Context, s *Site, a *Attempt, pick picks) error {
 	if !wait(ctx, stopFor) {
 		return ctx.Err()
 	}
+	if err := s.left(ctx, a, one); err != nil {
+		return err
+	}
 	a.mark("SIGCONT")
 	return one.Send(ctx, syscall.SIGCONT)
 }
@@ -130,10 +133,22 @@ func cutting(pick picks, what ...func(one share) []cut) func(context.Context, *S
 		if !wait(ctx, cutFor) {
 			return ctx.Err()
 		}
+		err = s.left(ctx, a, one)
 		a.mark("its end")
 		s.wires.Cut()
-		return nil
+		return err
 	}
+}
+
+// left notes what a capture has after something befell it.
+func (s *Site) left(ctx context.Context, a *Attempt, one share) error {
+	return s.until(ctx, "what it has left", func() error {
+		tasks, err := s.tasks(ctx)
+		if err == nil {
+			a.note("%d at the end", len(tasks[one.ID]))
+		}
+		return err
+	})
 }
 
 // bothWays cuts a capture off somebody whom it calls.

@@ -159,10 +159,7 @@ func (s *Site) restore(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.until(ctx, "as many captures as servers", func() error {
-		_, err := s.shares(ctx)
-		return err
-	}); err != nil {
+	if _, err := s.gathered(ctx); err != nil {
 		return err
 	}
 	return s.calmAgain(ctx)
