@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/sluice-cdc/sluice/capture"
+
 // doubtPart of DeafTicks is waited before spans leave a capture that is deaf: others may
 // be about to say that they are, too.
 const doubtPart = 10
@@ -35,6 +37,12 @@ func (o *Owner) listen() {
 	for _, m := range o.members {
 		m.hearing.poor = well && m.hearing.until > o.now
 	}
+}
+
+// Deaf tells whether a capture cannot follow all of the upstream, and another can.
+func (o *Owner) Deaf(id capture.ID) bool {
+	m := o.member(id)
+	return m != nil && o.deaf(m)
 }
 
 // deaf tells whether spans of a capture are better off elsewhere.

@@ -145,3 +145,42 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// A capture that does not hear all of the upstream loses its spans while another does, and
+// one that leads is told so: somebody else should.
+func TestDeafCaptures(t *testing.T) {
+	cluster(t, two, []int64{1, 2}, func(w *world) {
+		told := 0
+		l, stop, end := w.lead(5, func(c *owner.Config) {
+			c.Self, c.Deaf = "a", func() { told++ }
+		})
+		w.to(ms(10))
+		deaf := func(id capture.ID, is bool) {
+			w.change(func() { w.parts[id].report = func(r *scheduler.Report) { r.Deaf = is } })
+			later(3 * time.Second)
+		}
+		sets := func(id capture.ID) (n int) {
+			for _, s := range l.Standings() {
+				if s.ID == id {
+					n = s.Sets
+				}
+			}
+			return n
+		}
+		deaf("b", true)
+		if told != 0 || sets("a") != 2 || sets("b") != 0 {
+			t.Errorf("b is deaf: told %d times, %d and %d sets", told, sets("a"), sets("b"))
+		}
+		deaf("a", true)
+		if told != 0 || sets("a") == 0 {
+			t.Errorf("nobody hears: told %d times, a has %d sets", told, sets("a"))
+		}
+		deaf("b", false)
+		later(20 * time.Second)
+		if told == 0 || sets("a") != 0 {
+			t.Errorf("a is deaf: told %d times, it has %d sets", told, sets("a"))
+		}
+		stop()
+		_ = end()
+	})
+}

@@ -85,6 +85,11 @@ type Config struct {
 	// at a checkpoint. Nil: there is none.
 	Redo func(ctx context.Context, checkpoint tso.TS) (Redo, error)
 
+	// Self is this capture, and Deaf is called as long as it cannot follow all of the
+	// upstream while another can: who leads has to know the schema. It may be nil.
+	Self capture.ID
+	Deaf func()
+
 	// Fault is the error that a capture told: it ends the run. Warn takes what a capture
 	// rides out, again and again while it does; nil: nobody wants to know.
 	Fault func(scheduler.Fault) error
@@ -123,6 +128,9 @@ func (c Config) orDefault() Config {
 	}
 	if c.Fault == nil {
 		c.Fault = func(f scheduler.Fault) error { return cdcerr.Unexpected.New("capture %s: %s", f.Capture, f.Err) }
+	}
+	if c.Deaf == nil {
+		c.Deaf = func() {}
 	}
 	if c.Warn == nil {
 		c.Warn = func(scheduler.Fault) {}

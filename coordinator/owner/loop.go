@@ -133,6 +133,7 @@ func (l *Loop) lead(ctx context.Context, g *errgroup.Group) error {
 			if err := l.act(ctx, g, l.step(beat)); err != nil {
 				return err
 			}
+			l.listen()
 			if beat && l.beats%warnBeats == 0 {
 				l.warnAgain()
 			}
@@ -149,6 +150,16 @@ func (l *Loop) lead(ctx context.Context, g *errgroup.Group) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// listen finds out whether somebody else should lead.
+func (l *Loop) listen() {
+	l.mu.Lock()
+	deaf := l.owner.Deaf(l.cfg.Self)
+	l.mu.Unlock()
+	if deaf {
+		l.cfg.Deaf()
 	}
 }
 
