@@ -14,6 +14,12 @@ type FirstDrain struct {
 	CaptureID string `json:"capture_id"`
 }
 
+// FirstMove names a table, and the capture that is to have it.
+type FirstMove struct {
+	CaptureID string `json:"capture_id"`
+	TableID   int64  `json:"table_id"`
+}
+
 // FirstItem is a changefeed in a list.
 type FirstItem struct {
 	UpstreamID     uint64        `json:"upstream_id"`

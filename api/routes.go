@@ -55,6 +55,10 @@ func feedRoutes() []route {
 		{method: del, path: one, summary: "remove a changefeed; one that is not there is removed already", out: Empty{}, owner: true, guarded: true, serve: (*call).removeFeed},
 		{method: post, path: one + "/pause", summary: "stop a changefeed", out: Empty{}, owner: true, guarded: true, serve: (*call).pauseFeed},
 		{method: post, path: one + "/resume", summary: "go on with a changefeed that stands", in: ResumeFeed{}, empty: true, out: Empty{}, owner: true, guarded: true, serve: (*call).resumeFeed},
+		{method: post, path: one + "/move_table", summary: "move a table to another capture", query: []param{
+			{"tableID", "the table's number; a partition has one of its own"}, {"targetNodeID", "the capture that is to have it"},
+			{"wait", "true: answer when it is there"}, {"mode", "0: the tables that rows are written of"}},
+			out: Empty{}, owner: true, guarded: true, serve: (*call).moveTable},
 		{method: get, path: one + "/meta_info", summary: "all of a changefeed", out: FeedInfo{}, owner: true, serve: (*call).getFeed},
 		{method: get, path: one + "/status", summary: "a changefeed in short", out: FeedStatus{}, owner: true, serve: (*call).feedStatus},
 		{method: get, path: one + "/synced", summary: "has downstream all that upstream had?", out: Synced{}, owner: true, serve: (*call).synced},
@@ -93,6 +97,10 @@ func firstRoutes() []route {
 		{method: del, path: one, summary: "remove a changefeed", out: Empty{}, status: accepted, owner: true, guarded: true, serve: (*call).removeFeed},
 		{method: post, path: one + "/pause", summary: "stop a changefeed", out: Empty{}, status: accepted, owner: true, guarded: true, serve: (*call).pauseFeed},
 		{method: post, path: one + "/resume", summary: "go on with a changefeed that stands", out: Empty{}, status: accepted, owner: true, guarded: true, serve: (*call).resumeFeed},
+		{method: post, path: one + "/tables/move_table", summary: "move a table to another capture", in: FirstMove{}, out: Empty{},
+			status: accepted, owner: true, guarded: true, serve: (*call).firstMove},
+		{method: post, path: one + "/tables/rebalance_table", summary: "even out now how many tables captures have", out: Empty{},
+			status: accepted, owner: true, guarded: true, serve: (*call).rebalance},
 	}
 }
 
@@ -100,17 +108,15 @@ func firstRoutes() []route {
 // docs/compatibility.md prints them.
 func lackingRoutes() []route {
 	const one = "/api/v2/changefeeds/{changefeed_id}"
-	const whole = "a changefeed is replicated whole by one capture in this release, so that there are no tables to move, split or merge"
+	const whole = "a table is replicated by one capture in this release, so that there are no parts of one to move or merge; move_table moves it"
 	var out []route
 	lack := func(method, path, why string) {
 		out = append(out, route{method: method, path: path, summary: "not in this release", lacks: why})
 	}
-	for _, verb := range []string{"move_table", "move_split_table", "split_table_by_region_count", "merge_table"} {
+	for _, verb := range []string{"move_split_table", "split_table_by_region_count", "merge_table"} {
 		lack(post, one+"/"+verb, whole)
 	}
 	lack(get, one+"/get_dispatcher_count", "there are no dispatchers; /tables lists the tables by capture")
-	lack(post, "/api/v1/changefeeds/{changefeed_id}/tables/rebalance_table", whole)
-	lack(post, "/api/v1/changefeeds/{changefeed_id}/tables/move_table", whole)
 	lack(post, "/api/v2/log/redact", "rows are not logged, but an error about one names its table, key, column and value, and so does the downstream's message")
 	for _, method := range []string{get, post, del} {
 		lack(method, "/debug/failpoints", "faults are injected by tests, from outside")

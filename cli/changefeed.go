@@ -18,10 +18,10 @@ const feedsPath = "/api/v2/changefeeds"
 func (t *terminal) changefeedCommand() *cobra.Command {
 	g := t.group("changefeed", "changefeeds")
 	g.AddCommand(t.createCommand(), t.updateCommand(), t.listCommand(), t.queryCommand(), t.pauseCommand(), t.resumeCommand(),
-		t.removeCommand(), t.statisticsCommand(), t.importCommand())
-	for _, verb := range []string{"move-table", "move-split-table", "split-table-by-region-count", "merge-table"} {
+		t.removeCommand(), t.statisticsCommand(), t.importCommand(), t.moveTableCommand())
+	for _, verb := range []string{"move-split-table", "split-table-by-region-count", "merge-table"} {
 		c := t.command(verb, "not in this release", func(c *cobra.Command) error {
-			return cdcerr.NotInRelease.New("%s: a changefeed is replicated whole by one capture in this release", c.CommandPath())
+			return cdcerr.NotInRelease.New("%s: a table is replicated by one capture in this release; move-table moves it", c.CommandPath())
 		})
 		c.FParseErrWhitelist.UnknownFlags = true
 		g.AddCommand(c)

@@ -38,43 +38,6 @@ func (t *terminal) cliCommand() *cobra.Command {
 	return g
 }
 
-// captureText is a member as TiCDC prints it.
-type captureText struct {
-	ID        string `json:"id"`
-	IsOwner   bool   `json:"is-owner"`
-	Address   string `json:"address"`
-	ClusterID string `json:"cluster-id"`
-}
-
-func (t *terminal) captureCommand() *cobra.Command {
-	g := t.group("capture", "the members of the cluster")
-	g.AddCommand(t.command("list", "list them", func(c *cobra.Command) error {
-		ask, err := t.client(c)
-		if err != nil {
-			return err
-		}
-		var all api.List[api.Capture]
-		if err := ask.ask(c.Context(), http.MethodGet, "/api/v2/captures", nil, nil, &all); err != nil {
-			return err
-		}
-		if t.forPeople() {
-			lines := [][]string{{"ID", "ADDRESS", "OWNER", "CLUSTER"}}
-			for _, i := range all.Items {
-				lines = append(lines, []string{i.ID, i.Address, strconv.FormatBool(i.IsOwner), i.ClusterID})
-			}
-			t.rows(lines)
-			return nil
-		}
-		out := []captureText{}
-		for _, i := range all.Items {
-			out = append(out, captureText(i))
-		}
-		t.print(t.Out, out)
-		return nil
-	}))
-	return g
-}
-
 func (t *terminal) processorCommand() *cobra.Command {
 	g := t.group("processor", "what captures do")
 	g.AddCommand(t.command("list", "changefeeds by capture", func(c *cobra.Command) error {

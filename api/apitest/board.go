@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,8 +32,9 @@ type Board struct {
 	Refuse error // what Create and Verify are answered with
 	Keyed  bool  // every table has a key
 
-	mu    sync.Mutex
-	feeds []api.Feed
+	mu     sync.Mutex
+	feeds  []api.Feed
+	drains int // how often capture-2 was asked to be drained
 }
 
 // NewBoard is a cluster of two captures with four changefeeds; capture-1 is
@@ -88,12 +90,59 @@ func (b *Board) Metadata(context.Context) ([]api.Pair, error) {
 // Resign always succeeds.
 func (b *Board) Resign(context.Context) error { return nil }
 
-// Drain drains capture-2.
+// Drain takes the three tables of capture-2 between two questions.
 func (b *Board) Drain(_ context.Context, id capture.ID) (int, error) {
-	if id != "capture-2" {
-		return 0, cdcerr.CaptureNotFound.New("capture %q", id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch id {
+	case "capture-1":
+		return 0, cdcerr.SchedulerRequest.New("capture %s is the only one that takes tables: nobody could take its tables over", id)
+	case "capture-2":
+		left := max(3-3*b.drains, 0)
+		b.drains++
+		return left, nil
 	}
-	return 3, nil
+	return 0, cdcerr.CaptureNotFound.New("capture %q", id)
+}
+
+// MoveTable moves a table at once.
+func (b *Board) MoveTable(_ context.Context, id api.FeedID, table int64, to capture.ID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return err
+	}
+	if to != "capture-1" && to != "capture-2" {
+		return cdcerr.CaptureNotFound.New("capture %q", to)
+	}
+	f := &b.feeds[i]
+	known := false
+	tasks := map[string][]int64{string(to): {table}}
+	for _, t := range f.Tasks {
+		for _, at := range t.TableIDs {
+			if known = known || at == table; at != table {
+				tasks[t.CaptureID] = append(tasks[t.CaptureID], at)
+			}
+		}
+	}
+	if !known {
+		return cdcerr.SchedulerRequest.New("table %d is none of changefeed %s", table, id.Name)
+	}
+	f.Tasks = nil
+	for _, at := range slices.Sorted(maps.Keys(tasks)) {
+		slices.Sort(tasks[at])
+		f.Tasks = append(f.Tasks, api.TaskStatus{CaptureID: at, TableIDs: tasks[at]})
+	}
+	return nil
+}
+
+// Rebalance finds everything even.
+func (b *Board) Rebalance(_ context.Context, id api.FeedID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, err := b.at(id)
+	return err
 }
 
 // List is all.
