@@ -19,4 +19,6 @@ type Info struct {
 	ID      ID
 	Address string // host:port of its HTTP and gRPC listener
 	Version string // semver without v
+	// Liveness is its own word of how far it is on its way out.
+	Liveness Liveness
 }

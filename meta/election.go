@@ -21,10 +21,16 @@ type Leadership struct {
 
 // Campaign waits until this capture is the owner. Captures become owner in the
 // order in which they came; whoever leads, leads until its session ends or it
-// resigns.
-func (s *Session) Campaign(ctx context.Context) (*Leadership, error) {
+// resigns. Who does not come to lead stands back: nobody waits for an owner that will
+// be none.
+func (s *Session) Campaign(ctx context.Context) (l *Leadership, err error) {
 	st := s.store
 	own := st.keys.owner(int64(s.lease))
+	defer func() {
+		if err != nil && s.Left() > 0 {
+			s.standBack(context.WithoutCancel(ctx), own)
+		}
+	}()
 	res, err := st.txn(ctx, "standing for election", []clientv3.Cmp{absent(own)},
 		[]clientv3.Op{clientv3.OpPut(own, string(s.id), clientv3.WithLease(s.lease))},
 		[]clientv3.Op{clientv3.OpGet(own)})
@@ -47,6 +53,16 @@ func (s *Session) Campaign(ctx context.Context) (*Leadership, error) {
 		if err := st.gone(ctx, string(before.Kvs[0].Key), before.Header.Revision+1, s.lost); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// standBack takes the session's word back that it would lead. Where etcd does not take
+// it the key ends with the session.
+func (s *Session) standBack(ctx context.Context, own string) {
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	if _, err := s.store.client.Delete(ctx, own); err != nil {
+		s.store.log.Info("a capture that leads no more stands for election until its session ends", "capture", s.id, "error", err)
 	}
 }
 
@@ -103,6 +119,21 @@ func (s *Store) Owner(ctx context.Context) (capture.ID, int64, error) {
 	return capture.ID(res.Kvs[0].Value), res.Kvs[0].CreateRevision, nil
 }
 
+// Candidates are those who stand for election, who leads first, and the others in the
+// order in which they would follow.
+func (s *Store) Candidates(ctx context.Context) ([]capture.ID, error) {
+	res, err := s.get(ctx, "looking who stands for election", s.keys.owners(), clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return nil, err
+	}
+	var out []capture.ID
+	for _, kv := range res.Kvs {
+		out = append(out, capture.ID(kv.Value))
+	}
+	return out, nil
+}
+
 // Captures are the members of the cluster whose sessions live, by id.
 func (s *Store) Captures(ctx context.Context) ([]capture.Info, error) {
 	res, err := s.get(ctx, "listing captures", s.keys.captures(), clientv3.WithPrefix())
@@ -128,5 +159,9 @@ func parseCapture(kv *mvccpb.KeyValue) (capture.Info, error) {
 	if err := json.Unmarshal(kv.Value, &c); err != nil || c.ID == "" {
 		return capture.Info{}, corrupted(kv, err)
 	}
-	return capture.Info{ID: capture.ID(c.ID), Address: c.Address, Version: c.Version}, nil
+	info := capture.Info{ID: capture.ID(c.ID), Address: c.Address, Version: c.Version}
+	if c.Stopping {
+		info.Liveness = capture.Stopping
+	}
+	return info, nil
 }

@@ -165,12 +165,13 @@ func (s *Session) Left() time.Duration {
 // Over is closed when Run has ended.
 func (s *Session) Over() <-chan struct{} { return s.lost }
 
-// Register writes what the capture says of itself. The key is gone with the session.
+// Register writes what the capture says of itself, at first or anew. The key is gone
+// with the session.
 func (s *Session) Register(ctx context.Context, info capture.Info) error {
 	if info.ID != s.id {
 		return cdcerr.Bug("capture %s registers as %s", s.id, info.ID)
 	}
-	value, err := json.Marshal(captureInfo{ID: string(info.ID), Address: info.Address, Version: info.Version})
+	value, err := json.Marshal(captureInfo{ID: string(info.ID), Address: info.Address, Version: info.Version, Stopping: info.Liveness == capture.Stopping})
 	if err != nil {
 		return cdcerr.Bug("capture %s: %v", info.ID, err)
 	}
@@ -184,4 +185,6 @@ type captureInfo struct {
 	ID      string `json:"id"`
 	Address string `json:"address"`
 	Version string `json:"version"`
+	// Stopping says that it is on its way out; it is not there where it is not.
+	Stopping bool `json:"stopping,omitempty"`
 }

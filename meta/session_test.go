@@ -3,6 +3,7 @@ package meta_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -152,4 +153,66 @@ func TestFarewell(t *testing.T) {
 	next, _ := session(t, s, "b", time.Minute)
 	_, err = next.Campaign(t.Context())
 	must(t, err)
+}
+
+// Who gives up standing for election is no candidate any more, while its session goes on:
+// the next owner comes after it as if it had never stood.
+func TestStandingBack(t *testing.T) {
+	t.Parallel()
+	s := open(t, embedded(t.TempDir()))
+	ctx := t.Context()
+	first, _ := session(t, s, "first", time.Minute)
+	old, err := first.Campaign(ctx)
+	must(t, err)
+	candidates := func(want ...capture.ID) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; {
+			now, err := s.Candidates(ctx)
+			must(t, err)
+			if slices.Equal(now, want) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("candidates %v, want %v", now, want)
+			}
+		}
+	}
+	second, _ := session(t, s, "second", time.Minute)
+	standing, back := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := second.Campaign(standing)
+		failed <- err
+	}()
+	candidates("first", "second")
+	third, _ := session(t, s, "third", time.Minute)
+	elected := make(chan error, 1)
+	go func() {
+		_, err := third.Campaign(ctx)
+		elected <- err
+	}()
+	candidates("first", "second", "third")
+	back()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("stands back: %v", err)
+	}
+	candidates("first", "third")
+	must(t, old.Resign(ctx))
+	must(t, <-elected)
+	candidates("third")
+}
+
+// A capture's word that it is on its way out takes the place of what it said before.
+func TestStopping(t *testing.T) {
+	t.Parallel()
+	s := open(t, embedded(t.TempDir()))
+	ctx := t.Context()
+	a, _ := session(t, s, "a", time.Minute)
+	is := capture.Info{ID: "a", Address: "127.0.0.1:1", Version: "0.1.0"}
+	for _, is.Liveness = range []capture.Liveness{capture.Alive, capture.Stopping} {
+		must(t, a.Register(ctx, is))
+		if all, err := s.Captures(ctx); err != nil || len(all) != 1 || all[0] != is {
+			t.Errorf("%+v, %v; want %+v", all, err, is)
+		}
+	}
 }
