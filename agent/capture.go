@@ -8,7 +8,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/ingest"
+	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
 
@@ -57,6 +59,15 @@ func (c *Capture) Run(ctx context.Context) error {
 const deafAfter = 3 * time.Second
 
 func (c *Capture) deaf() bool { return c.Client.Unheard() > deafAfter }
+
+// Feed is the schema of a changefeed above a checkpoint, for who leads it. It is to be
+// loaded, and then run. Record may be nil.
+func (c *Capture) Feed(checkpoint tso.TS, record func([]tso.Move)) *schemafeed.Feed {
+	return schemafeed.New(schemafeed.Config{StartTS: checkpoint.Next(), Record: record}, shared{c.Client, c.ingest})
+}
+
+// Snapshot reads rows that no event carries.
+func (c *Capture) Snapshot() *Snapshot { return &Snapshot{client: c.Client} }
 
 // Used is what the rows that wait take, in bytes.
 func (c *Capture) Used() sorter.Used { return c.rows.Used() }

@@ -301,7 +301,7 @@ func (l *life) fill(r *scheduler.Report) {
 	case w.text == "":
 	case w.upto == 0:
 		w.upto = r.Floor.Resolved
-	case r.Floor.Checkpoint >= w.upto:
+	case r.Floor.Checkpoint > w.upto: // while it stands where it stood nothing is got over
 		*w = warning{}
 	}
 }

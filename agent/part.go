@@ -265,7 +265,7 @@ func (p *Part) Len() int {
 }
 
 // warning is what the sink rides out. It is over when everything is downstream that
-// had been read when it came.
+// had been read when it came, and something that was read later.
 type warning struct {
 	text string
 	upto tso.TS // 0 until the next report

@@ -398,7 +398,9 @@ func TestWarningsAndCounts(t *testing.T) {
 			t.Errorf("told %+v", r)
 		}
 		w.moved(1, 300)
-		w.heard()
+		if r := w.heard(); r.Warning != "told: slow" { // as where nothing more has come, and nothing moves
+			t.Errorf("told %+v", r)
+		}
 		w.moved(1, 301)
 		w.deaf = false
 		if r := w.heard(); r.Warning != "" || r.Deaf {

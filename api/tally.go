@@ -2,10 +2,17 @@ package api
 
 import "slices"
 
-// Tally is what the runs of a changefeed have come to since the capture that runs
-// it became the owner. It is of metrics: no path shows it.
+// Work is what one capture does for a changefeed: rows of the tables that it has, and,
+// as its owner, DDLs. It is of metrics: no path shows it.
+type Work struct {
+	ID    FeedID
+	Rows  uint64 // that its sink has taken in this run
+	Tally Tally
+}
+
+// Tally is what one capture's work on a changefeed has come to since it began.
 type Tally struct {
-	RunErrors   uint64 // runs that ended with an error
+	RunErrors   uint64 // runs that ended with an error, which only an owner counts
 	SinkErrors  uint64 // errors of the downstream, also those that were ridden out
 	Batches     Spread // rows of the batches that the sink got
 	DDLs        Spread // seconds that a DDL took

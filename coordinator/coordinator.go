@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/transport"
 )
 
 // Config is what the control plane of one session works with. All of it outlives
@@ -26,6 +27,8 @@ type Config struct {
 	Capture   *agent.Capture
 	Store     *meta.Store
 	Session   *meta.Session
+	// Transport is what this capture says to the others, and hears; it runs.
+	Transport *transport.Transport
 	// GCService is the name in which the upstream keeps what the changefeeds have
 	// still to read, GCTTL for how long for one that stands still.
 	GCService string
@@ -53,11 +56,13 @@ func Default() Config {
 
 // Coordinator is the control plane of one session of one capture.
 type Coordinator struct {
-	cfg Config
+	cfg    Config
+	member *member
 
 	mu       sync.Mutex
-	reign    *reign           // nil while this capture is not the owner; guarded by mu
-	liveness capture.Liveness // guarded by mu
+	reign    *reign                       // nil while this capture is not the owner; guarded by mu
+	liveness capture.Liveness             // guarded by mu
+	tallies  map[meta.ChangefeedID]*tally // guarded by mu
 }
 
 var _ api.Node = (*Coordinator)(nil)
@@ -80,24 +85,26 @@ func New(cfg Config) *Coordinator {
 	if cfg.Now == nil {
 		cfg.Now = d.Now
 	}
-	return &Coordinator{cfg: cfg}
+	c := &Coordinator{cfg: cfg, tallies: map[meta.ChangefeedID]*tally{}}
+	c.member = newMember(c)
+	return c
 }
 
 // errLeft ends what runs because this capture was told to end.
 var errLeft = errors.New("told to end")
 
-// Run stands for election and, elected, runs the changefeeds, until leave is
-// closed; then it persists how far they are and lets the next one lead. When ctx
-// ends it returns at once.
+// Run takes part in what runs, stands for election and, elected, leads the
+// changefeeds, until leave is closed; then it lets the next one lead, and ends when
+// the others have taken over what it has, or there is nobody who could. When ctx ends
+// it returns as soon as nothing of it writes.
 func (c *Coordinator) Run(ctx context.Context, leave <-chan struct{}) error {
 	g, ctx := errgroup.WithContext(ctx)
 	leaving, left := context.WithCancelCause(ctx)
+	g.Go(func() error { return c.member.run(ctx) })
 	g.Go(func() error {
 		select {
 		case <-leave:
-			c.mu.Lock()
-			c.liveness = capture.Stopping
-			c.mu.Unlock()
+			c.stopping(ctx)
 			left(errLeft)
 		case <-ctx.Done():
 		}
@@ -106,10 +113,17 @@ func (c *Coordinator) Run(ctx context.Context, leave <-chan struct{}) error {
 	g.Go(func() error {
 		defer left(nil)
 		for {
-			if err := c.lead(ctx, leaving); err != nil {
-				if errors.Is(context.Cause(leaving), errLeft) && ctx.Err() == nil {
-					return errLeft
+			err := c.lead(ctx, leaving)
+			switch {
+			case errors.Is(context.Cause(leaving), errLeft) && ctx.Err() == nil:
+				return c.handOver(ctx)
+			case err == nil:
+			case again(err) && c.cfg.Session.Left() > 0:
+				c.cfg.Log.Info("cannot lead, or stand for election; trying again", "error", err)
+				if err := pause(leaving, leadAgain); err != nil {
+					continue // it is looked at above why
 				}
+			default:
 				return err
 			}
 		}
@@ -118,6 +132,56 @@ func (c *Coordinator) Run(ctx context.Context, leave <-chan struct{}) error {
 		return err
 	}
 	return nil
+}
+
+// leadAgain is how long a capture waits before it stands for election again, after etcd
+// has failed it. What it takes part in goes on meanwhile.
+const leadAgain = 200 * time.Millisecond
+
+// again tells whether an error leaves the session as it was.
+func again(err error) bool {
+	return cdcerr.MetaUnreachable.Is(err) || cdcerr.MetaConflict.Is(err) || cdcerr.NotOwner.Is(err)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stopping says to everybody that this capture is on its way out: it is given nothing
+// any more.
+func (c *Coordinator) stopping(ctx context.Context) {
+	c.mu.Lock()
+	c.liveness = capture.Stopping
+	self := c.cfg.Self
+	c.mu.Unlock()
+	self.Liveness = capture.Stopping
+	if err := c.cfg.Session.Register(ctx, self); err != nil {
+		c.cfg.Log.Info("that this capture ends is told by its reports alone", "error", err)
+	}
+}
+
+// handEvery is how often a capture looks whether it still has something.
+const handEvery = 20 * time.Millisecond
+
+// handOver waits until nothing keeps this capture, which is errLeft.
+func (c *Coordinator) handOver(ctx context.Context) error {
+	look := time.NewTicker(handEvery)
+	defer look.Stop()
+	for !c.member.idle() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errLeft
 }
 
 // lead waits to be elected and is the owner until it resigns, which is nil, or
@@ -133,7 +197,7 @@ func (c *Coordinator) lead(ctx, leaving context.Context) error {
 	c.mu.Lock()
 	c.reign = nil
 	c.mu.Unlock()
-	if err != nil && !errors.Is(err, errLeft) {
+	if err != nil && !errors.Is(err, errLeft) && !again(err) {
 		return err
 	}
 	// Whoever leads next must find it free, even if we are being told to end.

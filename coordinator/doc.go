@@ -1,20 +1,38 @@
-// Package coordinator owns what only the owner of a cluster may do: it leads the
-// life of every changefeed, and runs them on its own capture.
+// Package coordinator owns one capture's place in its cluster: its parts in what runs,
+// and, while it is the owner, the life of every changefeed.
 //
-//	Session.Campaign ─▶ reign ─┬─ feed ─ changefeed.Life ─▶ etcd, then run or end of run
-//	                           ├─ feed …      ▲                     │
-//	                           │              └── report ◀── agent.Changefeed ─▶ sink
-//	                           └─ hold on GC below what all of them have still to read
+//	             etcd: who is there, who leads, what runs
+//	               │ watch                        ▲ life, watermark, under the owner's fence
+//	every capture: member ─▶ seat ─▶ agent.Part   │
+//	                           ▲ orders │ reports │
+//	the owner:  reign ─┬─ feed ─ changefeed.Life ─┴─▶ run: coordinator/owner.Loop ─▶ sink
+//	                   ├─ feed …
+//	                   └─ hold on GC below what all of them have still to read
 //
 // The coordinator is the control plane of one session, as server.Plane; for the API
-// it is the node. A capture that is not the owner knows the members and who leads,
-// and nothing of the changefeeds.
+// it is the node. A capture that is not the owner knows the members, who leads and
+// what runs; how a changefeed gets on it does not know.
 //
 // A changefeed's loop asks its life what follows, persists it under the owner's
-// fence, and only then acts (P3): what is not persisted has not happened. A run
-// writes by the leave of the session, which ends before etcd may give the cluster
-// to somebody else (P1). A run's checkpoints are persisted through the life too: one
-// writer of one key.
+// fence, and only then acts (P3): what is not persisted has not happened. Captures
+// act by what is persisted too: they begin a part when its run's number is there with
+// a state that runs, and end it when another number or state is. A part of the next run
+// begins when that of the last one has ended on the same capture, and the next run's
+// loop places nothing before every capture has told it what it holds, or is fenced off, or
+// gone: so two runs never write side by side (P1). An owner that finds a run goes on
+// with it, and captures write on meanwhile.
+//
+// A run's watermarks are persisted through the life: one writer of one key. Everything
+// is written by the leave of the session, which ends before etcd may give the cluster
+// to somebody else, and which is given back when nothing writes by it any more.
+//
+// What a capture fails of it tells as a report; it ends the run, as an error of the
+// owner's own does, and the life says what follows. What it rides out is a warning.
+//
+// Told to end, a capture says so in its own key, gives up leading, and waits until its
+// parts hold nothing, which is the next owner's to see to; where no other capture is
+// there that takes spans it waits for nobody. That others are drained is known to the
+// owner alone: whoever wants a capture drained asks until it has nothing.
 //
 // The hold on GC stands before a run's first read, and before a changefeed is made
 // or resumed, and is the least of what every changefeed may still need: its life, and
@@ -22,10 +40,12 @@
 // and holds that before the first one runs.
 //
 // What etcd keeps of a changefeed and nobody can read is that changefeed's error;
-// the others run (P8). So is what it has come to and etcd cannot keep. An owner that is not the owner any more ends its reign, and
-// everything in it.
+// the others run (P8). So is what it has come to and etcd cannot keep. An owner that is
+// not the owner any more ends its reign, and everything in it; the capture stands for
+// election again, and its parts go on, as they do while etcd does not answer.
 //
-// Goroutines: Run has two, a reign has one for GC, one that waits for its end, and
-// one for each changefeed's loop and run, all in the reign's group; a run's are
-// those of agent.Changefeed.
+// Goroutines: Run has three, the member's watch, its loop, and one for each part, a
+// reign has one for GC, one that waits for its end, and one for each changefeed's loop
+// and run, all in the reign's group; a run's are those of owner.Loop, a part's those of
+// agent.Part.
 package coordinator

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/coordinator/owner"
 	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -36,6 +37,7 @@ type feed struct {
 	kept    *meta.Changefeed // as etcd has it; guarded by mu
 	ready   changefeed.Ready // what follows and is not done yet; guarded by mu
 	run     *run             // nil: none; guarded by mu
+	term    scheduler.Term   // the last that a run has given; guarded by mu
 	safe    tso.TS           // what GC has passed, where it was faster than we; guarded by mu
 	safeWhy string           // what PD said of it; guarded by mu
 }
@@ -44,7 +46,7 @@ type feed struct {
 const runShift = 20
 
 func newFeed(r *reign, kept *meta.Changefeed) *feed {
-	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), tally: newTally(), log: r.cfg.Log.With("changefeed", kept.ID.String())}
+	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), tally: r.tallyOf(kept.ID), log: r.cfg.Log.With("changefeed", kept.ID.String())}
 	f.life, f.broken = lifeOf(r, kept)
 	if f.broken != nil {
 		f.log.Error("the changefeed cannot be run: what is kept of it cannot be read", "error", f.broken)
@@ -52,7 +54,8 @@ func newFeed(r *reign, kept *meta.Changefeed) *feed {
 	return f
 }
 
-func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {
+// infoOf is what is kept of a changefeed, if it is of this upstream.
+func (c *Coordinator) infoOf(kept *meta.Changefeed) (*changefeed.Info, error) {
 	if kept.Err != nil {
 		return nil, kept.Err
 	}
@@ -60,9 +63,17 @@ func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own := r.cfg.Capture.Client.ClusterID(); info.UpstreamID != 0 && info.UpstreamID != own {
+	if own := c.cfg.Capture.Client.ClusterID(); info.UpstreamID != 0 && info.UpstreamID != own {
 		// Its timestamps are of another clock, and its tables of another cluster.
 		return nil, cdcerr.OtherUpstream.New("changefeed %s was made for cluster %d, and PD is of cluster %d", info.ID(), info.UpstreamID, own)
+	}
+	return info, nil
+}
+
+func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {
+	info, err := r.infoOf(kept)
+	if err != nil {
+		return nil, err
 	}
 	st := changefeed.Status{CheckpointTS: kept.Status.CheckpointTS, ResolvedTS: kept.Status.ResolvedTS, Epoch: kept.Status.Epoch, Run: kept.Status.Run, State: changefeed.State(kept.Status.State)}
 	runs := uint64(r.fence.Revision()) << runShift
@@ -288,6 +299,9 @@ func (f *feed) clearDownstream(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, clearWait)
 	defer cancel()
+	// Other captures' parts end at the same moment, and what they write without a place at
+	// the fence is refused.
+	f.reign.member.leaves(ctx, f.id)
 	uri, _, err := info.Config.Handed(info.SinkURI)
 	if err == nil {
 		err = downstream.Forget(ctx, uri.Reveal(), f.reign.downstream(info, kept.Status.Epoch))
@@ -359,22 +373,12 @@ func (f *feed) report(r changefeed.Report) {
 	f.look()
 }
 
-// tables are those that are replicated here now.
-func (f *feed) tables() []int64 {
+// leads is the loop of the run, nil where there is none.
+func (f *feed) leads() *owner.Loop {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.run == nil {
 		return nil
 	}
-	return f.run.tables()
-}
-
-// loaded is the changefeed that runs, nil where none does.
-func (f *feed) loaded() *agent.Changefeed {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.run == nil {
-		return nil
-	}
-	return f.run.loaded.Load()
+	return f.run.loop.Load()
 }

@@ -70,22 +70,18 @@ func (f *feed) describe(whole bool) api.Feed {
 	out.SyncedAt = status.CheckpointTS.Time() // where the next run begins
 	out.SyncedCheckInterval = time.Duration(info.Config.SyncedStatus.SyncedCheckInterval) * time.Second
 	out.CheckpointInterval = time.Duration(info.Config.SyncedStatus.CheckpointInterval) * time.Second
-	if loaded := f.loaded(); loaded != nil {
-		p := loaded.Progress()
-		out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Checkpoint), max(out.Resolved, p.Resolved)
-		out.Rows = p.Rows
-		out.SyncedAt = loaded.Written().Time()
+	if run == nil {
+		return out
 	}
-	if run != nil {
-		task := api.TaskStatus{CaptureID: string(self.ID)}
-		if whole {
-			task.TableIDs = run.tables()
-			task.Tables = len(task.TableIDs)
-		} else {
-			task.Tables = run.count()
-		}
-		out.Writer, out.Tasks = self.Address, []api.TaskStatus{task}
+	out.Writer = self.Address
+	loop := run.loop.Load()
+	if loop == nil {
+		return out
 	}
+	p := loop.Progress()
+	out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Watermark.Checkpoint), max(out.Resolved, p.Watermark.Resolved)
+	out.Rows, out.SyncedAt = p.Rows, max(p.Written, run.from).Time()
+	out.Tasks = run.tasks(whole)
 	return out
 }
 
@@ -141,13 +137,30 @@ func (f *feed) command(ctx context.Context, order func(l *changefeed.Life) error
 	return f.persist(ctx)
 }
 
-// Pause implements api.Node.
+// pauseWait bounds how long a pause waits for the end of a run, whose sink may be busy:
+// it ends all the same.
+const pauseWait = 3 * time.Second
+
+// Pause implements api.Node. What is shown of the changefeed afterwards stands still.
 func (c *Coordinator) Pause(ctx context.Context, id api.FeedID) error {
 	f, err := c.find(id)
 	if err != nil {
 		return err
 	}
-	return f.command(ctx, func(l *changefeed.Life) error { return l.Pause() })
+	f.mu.Lock()
+	r := f.run
+	f.mu.Unlock()
+	if err := f.command(ctx, func(l *changefeed.Life) error { return l.Pause() }); err != nil || r == nil {
+		return err
+	}
+	timer := time.NewTimer(pauseWait)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // Resume implements api.Node. What is to be read again is held before the life

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +45,7 @@ type site struct {
 	bank    *workload.Workload
 	down    *mariadb.Server
 	dir     string
+	meta    string // the etcd of several servers; empty: each has its own
 }
 
 func newSite(t *testing.T) *site {
@@ -66,48 +69,98 @@ func newSite(t *testing.T) *site {
 
 // node is one server's life.
 type node struct {
-	*coordinator.Coordinator
-	store       *meta.Store
-	leave, kill context.CancelFunc
-	done        chan error
+	*coordinator.Coordinator // of its present session
+	present                  *mortal
+	store                    *meta.Store
+	leave                    context.CancelFunc
+	made                     chan *mortal
+	done                     chan error
+}
+
+// kill tears off what it does; the server ends.
+func (n *node) kill() { n.present.kill() }
+
+// hang tears it off, and leaves the session as if the process stood still.
+func (n *node) hang() {
+	n.present.hung.Store(true)
+	n.present.kill()
+}
+
+// begun waits for its session.
+func (n *node) begun(s *site) {
+	s.Helper()
+	select {
+	case n.present = <-n.made:
+		n.Coordinator, n.store = n.present.Coordinator, n.present.store
+	case err := <-n.done:
+		s.Fatal(err)
+	case <-time.After(patience):
+		s.Fatal("no node")
+	}
 }
 
 // node starts a server and waits until it leads.
 func (s *site) node() *node {
+	s.Helper()
+	n := s.serve(func(c *server.Config) { c.DataDir, c.Meta.Backend = s.dir, meta.BackendEmbedded })
+	s.until("the node leads", func() bool { return n.Self().Owner })
+	return n
+}
+
+// etcd starts one for several servers.
+func (s *site) etcd() {
+	s.Helper()
+	cfg := meta.Default()
+	cfg.Backend, cfg.Cluster, cfg.Embedded.DataDir = meta.BackendEmbedded, "etcd", s.TempDir()
+	store, err := meta.Open(s.Context(), cfg)
+	must(s.T, err)
+	s.Cleanup(store.Close)
+	s.meta = store.Endpoints()[0]
+}
+
+// beside starts a server on that etcd, on a port of its own.
+func (s *site) beside() *node {
+	s.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	must(s.T, err)
+	addr := free.Addr().String()
+	must(s.T, free.Close())
+	return s.serve(func(c *server.Config) {
+		c.Addr, c.AdvertiseAddr, c.DataDir = addr, addr, s.TempDir()
+		c.Meta.Backend, c.Meta.Endpoints = meta.BackendExternal, []string{s.meta}
+	})
+}
+
+// serve starts a server.
+func (s *site) serve(change func(c *server.Config)) *node {
 	s.Helper()
 	cfg := server.Default()
 	cfg.PD = nil
 	for _, e := range s.cluster.PD() {
 		cfg.PD = append(cfg.PD, "http://"+strings.TrimPrefix(e, "http://"))
 	}
-	cfg.Addr, cfg.AdvertiseAddr, cfg.DataDir, cfg.Meta.Backend = "127.0.0.1:0", "127.0.0.1:8300", s.dir, "embedded"
+	cfg.Addr, cfg.AdvertiseAddr, cfg.CaptureSessionTTL = "127.0.0.1:0", "127.0.0.1:8300", 5
+	change(&cfg)
 	ctx, leave := context.WithCancel(context.Background())
-	n := &node{leave: leave, done: make(chan error, 1)}
-	made := make(chan *coordinator.Coordinator, 16)
+	n := &node{leave: leave, made: make(chan *mortal, 16), done: make(chan error, 1)}
 	out := io.Discard
 	if testing.Verbose() {
 		out = s.Output()
 	}
 	plane := func(_ context.Context, g server.Given) (server.Plane, error) {
 		c := coordinator.New(coordinator.Config{
-			Self: g.Self, ClusterID: "test", Version: "1.0.0", Capture: g.Capture, Store: g.Store, Session: g.Session, GCService: "sluice-test",
+			Self: g.Self, ClusterID: "test", Version: "1.0.0", Capture: g.Capture, Store: g.Store, Session: g.Session, Transport: g.Transport, GCService: "sluice-test",
 			SaveEvery: 20 * time.Millisecond, Limits: changefeed.Limits{SyncPointIntervalMin: 100 * time.Millisecond},
-			Log: slog.New(slog.NewTextHandler(out, nil)),
+			Log: slog.New(slog.NewTextHandler(out, nil)).With("on", g.Self.ID[:4]),
 		})
-		n.store = g.Store
-		made <- c
-		return &mortal{Coordinator: c, n: n}, nil
+		m := &mortal{Coordinator: c, store: g.Store}
+		m.alive, m.kill = context.WithCancel(context.Background())
+		n.made <- m
+		return m, nil
 	}
 	go func() { n.done <- server.Run(ctx, cfg, server.Parts{Version: "1.0.0", Plane: plane, Stderr: out}) }()
 	s.Cleanup(func() { n.end(s) })
-	select {
-	case n.Coordinator = <-made:
-	case err := <-n.done:
-		s.Fatal(err)
-	case <-time.After(patience):
-		s.Fatal("no node")
-	}
-	s.until("the node leads", func() bool { return n.Self().Owner })
+	n.begun(s)
 	return n
 }
 
@@ -127,12 +180,25 @@ func (n *node) end(s *site) {
 // mortal is a coordinator that can be torn off in the middle.
 type mortal struct {
 	*coordinator.Coordinator
-	n *node
+	store *meta.Store
+	alive context.Context
+	kill  context.CancelFunc
+	hung  atomic.Bool
 }
 
 func (m *mortal) Run(ctx context.Context, leave <-chan struct{}) error {
-	ctx, m.n.kill = context.WithCancel(ctx)
-	return m.Coordinator.Run(ctx, leave)
+	own, cut := context.WithCancel(ctx)
+	defer cut()
+	defer context.AfterFunc(m.alive, cut)()
+	err := m.Coordinator.Run(own, leave)
+	if m.hung.Load() {
+		select {
+		case <-leave:
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	return err
 }
 
 // until waits for something to become true.

@@ -2,10 +2,14 @@ package coordinator
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -68,29 +72,17 @@ func (c *Coordinator) Resign(context.Context) error {
 	return nil
 }
 
-// Drain implements api.Node. A changefeed is run by the owner as a whole: there
-// is nothing to take away from the others, and the owner's own go with it.
-func (c *Coordinator) Drain(ctx context.Context, id capture.ID) (int, error) {
-	r, err := c.owner()
-	if err != nil {
-		return 0, err
-	}
-	all, err := c.Captures(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, info := range all {
-		switch {
-		case info.ID != id:
-		case id != c.cfg.Self.ID:
-			return 0, nil
-		case len(all) == 1:
-			return 0, cdcerr.SchedulerRequest.New("capture %s is the only one: nobody could take its tables over", id)
-		default:
-			n := r.tables()
-			r.resign()
-			return n, nil
+// Work is what this capture does for changefeeds, by namespace and name.
+func (c *Coordinator) Work() (out []api.Work) {
+	c.mu.Lock()
+	ids := slices.SortedFunc(maps.Keys(c.tallies), func(a, b meta.ChangefeedID) int { return strings.Compare(a.String(), b.String()) })
+	c.mu.Unlock()
+	for _, id := range ids {
+		w := api.Work{ID: api.FeedID{Keyspace: id.Namespace, Name: id.Name}, Tally: c.tallyOf(id).read()}
+		if p := c.member.part(id); p != nil {
+			w.Rows = p.Progress().Rows
 		}
+		out = append(out, w)
 	}
-	return 0, cdcerr.CaptureNotFound.New("%s", id)
+	return out
 }

@@ -2,18 +2,165 @@ package coordinator
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/span"
 )
+
+// Drain implements api.Node. It is this owner's until the capture has left; an owner
+// that is drained itself resigns, so that the next one takes its tables.
+func (c *Coordinator) Drain(ctx context.Context, id capture.ID) (int, error) {
+	r, err := c.owner()
+	if err != nil {
+		return 0, err
+	}
+	all, err := c.Captures(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r.forgetDrained(all)
+	if err := r.mayDrain(id, all); err != nil {
+		return 0, err
+	}
+	if id == c.cfg.Self.ID {
+		// It may be the only one that stands for election, and would be elected again.
+		standing, err := c.cfg.Store.Candidates(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !slices.ContainsFunc(standing, func(other capture.ID) bool { return other != id }) {
+			return 0, cdcerr.ServerNotReady.New("capture %s is the owner, and nobody stands for election who could follow it: ask again", id)
+		}
+	} else {
+		r.drain(id)
+	}
+	n, known := r.has(id)
+	if id == c.cfg.Self.ID {
+		r.resign()
+	}
+	if !known {
+		return 0, cdcerr.ServerNotReady.New("capture %s is being drained; how many tables it has is not known, since captures are being asked what they have: ask again", id)
+	}
+	return n, nil
+}
+
+// mayDrain refuses to drain who is not there, and the last one that takes tables.
+func (r *reign) mayDrain(id capture.ID, all []capture.Info) error {
+	there, takers := false, 0
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, info := range all {
+		switch {
+		case info.ID == id:
+			there = true
+		case info.Liveness == capture.Alive && !r.drained[info.ID]:
+			takers++
+		}
+	}
+	switch {
+	case !there:
+		return cdcerr.CaptureNotFound.New("%s", id)
+	case len(all) == 1:
+		return cdcerr.SchedulerRequest.New("capture %s is the only one: nobody could take its tables over", id)
+	case takers == 0:
+		return cdcerr.SchedulerRequest.New("capture %s is the only one that takes tables: nobody could take its tables over", id)
+	}
+	return nil
+}
+
+// forgetDrained forgets who has left.
+func (r *reign) forgetDrained(all []capture.Info) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.drained, func(id capture.ID, _ bool) bool {
+		return !slices.ContainsFunc(all, func(i capture.Info) bool { return i.ID == id })
+	})
+}
+
+// drain has every run empty a capture, those too that begin later.
+func (r *reign) drain(id capture.ID) {
+	r.mu.Lock()
+	r.drained[id] = true
+	r.mu.Unlock()
+	for _, f := range r.all() {
+		if l := f.leads(); l != nil {
+			l.Drain(r.drains()...)
+		}
+	}
+}
+
+// drains are the captures that are to be empty.
+func (r *reign) drains() []capture.ID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.drained))
+}
+
+// has is how many tables a capture has a part in, if every run knows.
+func (r *reign) has(id capture.ID) (n int, known bool) {
+	known = true
+	for _, f := range r.all() {
+		l := f.leads()
+		if l == nil {
+			known = known && !f.begins()
+			continue
+		}
+		known = known && !l.Rebuilding()
+		for _, s := range l.Standings() {
+			if s.ID == id {
+				n += s.Sets
+			}
+		}
+	}
+	return n, known
+}
+
+// begins tells whether there is a run, or is to be one.
+func (f *feed) begins() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.run != nil || f.ready.Start != nil || f.life != nil && f.life.State().Running()
+}
 
 // MoveTable implements api.Node.
 func (c *Coordinator) MoveTable(ctx context.Context, id api.FeedID, table int64, to capture.ID) error {
-	return cdcerr.SchedulerRequest.New("x")
+	l, err := c.running(id)
+	if err != nil {
+		return err
+	}
+	all, err := c.Captures(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(i capture.Info) bool { return i.ID == to }) {
+		return cdcerr.CaptureNotFound.New("%s", to)
+	}
+	return l.Move(span.TableID(table), to)
 }
 
 // Rebalance implements api.Node.
-func (c *Coordinator) Rebalance(ctx context.Context, id api.FeedID) error {
-	return nil
+func (c *Coordinator) Rebalance(_ context.Context, id api.FeedID) error {
+	l, err := c.running(id)
+	if err != nil {
+		return err
+	}
+	return l.Rebalance()
+}
+
+// running is the loop of a changefeed that runs.
+func (c *Coordinator) running(id api.FeedID) (*owner.Loop, error) {
+	f, err := c.find(id)
+	if err != nil {
+		return nil, err
+	}
+	l := f.leads()
+	if l == nil {
+		return nil, cdcerr.SchedulerRequest.New("changefeed %s does not run: no capture has a table of it", f.id)
+	}
+	return l, nil
 }

@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/scheduler"
 )
 
 // reign is the time as owner of one leadership.
@@ -25,8 +27,9 @@ type reign struct {
 
 	gc gcHold
 
-	mu    sync.Mutex
-	feeds map[meta.ChangefeedID]*feed // guarded by mu
+	mu      sync.Mutex
+	feeds   map[meta.ChangefeedID]*feed // guarded by mu
+	drained map[capture.ID]bool         // guarded by mu: who is to be empty, until it has left
 }
 
 // errResigned ends a reign whose owner gave it up.
@@ -35,7 +38,7 @@ var errResigned = errors.New("the owner resigned")
 func newReign(c *Coordinator, l *meta.Leadership) *reign {
 	return &reign{
 		Coordinator: c, fence: l, come: make(chan *feed), over: make(chan struct{}),
-		feeds: map[meta.ChangefeedID]*feed{}, gc: gcHold{now: make(chan struct{}, 1), first: make(chan struct{})},
+		feeds: map[meta.ChangefeedID]*feed{}, drained: map[capture.ID]bool{}, gc: gcHold{now: make(chan struct{}, 1), first: make(chan struct{})},
 	}
 }
 
@@ -49,6 +52,10 @@ func (r *reign) run(ctx, leaving context.Context) error {
 	ctx, r.stop = context.WithCancelCause(ctx)
 	defer r.stop(nil)
 	defer context.AfterFunc(leaving, func() { r.stop(context.Cause(leaving)) })()
+	// No capture that an owner before has known is missing from here on.
+	if err := r.member.sees(ctx, scheduler.Revision(r.fence.Revision())); err != nil {
+		return err
+	}
 	r.group, ctx = errgroup.WithContext(ctx)
 	// The hold is of what all of them need, so that all are known before the first
 	// one runs.
@@ -151,12 +158,4 @@ func (r *reign) drop(f *feed) {
 	if r.feeds[f.id] == f {
 		delete(r.feeds, f.id)
 	}
-}
-
-// tables is how many tables are replicated here.
-func (r *reign) tables() (n int) {
-	for _, f := range r.all() {
-		n += len(f.tables())
-	}
-	return n
 }

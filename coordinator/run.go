@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/downstream"
+	"github.com/sluice-cdc/sluice/transport"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -20,41 +25,46 @@ import (
 // is on its way to the downstream then arrives before another capture may write (P1).
 const leaseMargin = 500 * time.Millisecond
 
-// run is one run of a changefeed on this capture, from a checkpoint on.
+// run is one run of a changefeed, as this capture leads it.
 type run struct {
 	number uint64
-	loaded atomic.Pointer[agent.Changefeed] // nil until its schema is known
+	from   tso.TS                     // the checkpoint from which this owner leads it
+	loop   atomic.Pointer[owner.Loop] // nil until it is made
 	stop   context.CancelFunc
 	done   chan struct{} // closed when nothing of it goes on
-
-	mu      sync.Mutex
-	counted count // guarded by mu
 }
 
 // beginRun starts a run beside the loop, which ends it.
 func (f *feed) beginRun(ctx context.Context, s changefeed.Start) {
 	ctx, stop := context.WithCancel(ctx)
-	r := &run{number: s.Run, stop: stop, done: make(chan struct{})}
+	r := &run{number: s.Run, from: s.CheckpointTS, stop: stop, done: make(chan struct{})}
 	f.mu.Lock()
-	info := f.life.Info()
+	info, resolved := f.life.Info(), f.life.Status().ResolvedTS
 	f.run = r
 	f.mu.Unlock()
-	f.log.Info("changefeed runs", "checkpoint-ts", s.CheckpointTS, "epoch", s.Epoch, "run", s.Run)
+	f.log.Info("changefeed runs", "checkpoint-ts", s.CheckpointTS, "epoch", s.Epoch, "run", s.Run, "continues", s.Continues)
 	f.reign.group.Go(func() error {
 		defer close(r.done)
 		defer stop()
-		err := f.replicate(ctx, r, info, s)
+		err := f.replicate(ctx, r, info, s, resolved)
 		f.mu.Lock()
 		if f.run == r {
 			f.run = nil
+		}
+		if l := r.loop.Load(); l != nil {
+			f.term = max(f.term, l.Term())
 		}
 		f.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			f.tally.add(func(t *api.Tally) { t.RunErrors++ })
+			f.tally.runError()
 			f.log.Warn("the run ended", "run", s.Run, "error", err)
-			f.report(changefeed.Report{Run: s.Run, Err: changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now())})
+			fault := changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now())
+			if of, ok := errors.AsType[told](err); ok {
+				fault = of.fault
+			}
+			f.report(changefeed.Report{Run: s.Run, Err: fault})
 		default:
 			f.report(changefeed.Report{Run: s.Run, Done: true})
 		}
@@ -74,76 +84,113 @@ func (f *feed) endRun() {
 	}
 }
 
-// replicate is a run: nil when the target-ts is reached.
-func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s changefeed.Start) (err error) {
-	c := f.reign.cfg
-	cfg := info.Config
-	ac := agent.Config{
-		Name: info.ID().String(), StartTS: info.StartTS, Checkpoint: s.CheckpointTS, TargetTS: info.TargetTS,
-		Filter: cfg.FilterConfig(c.Zone), ForceReplicate: cfg.ForceReplicate, FilterLoop: cfg.BDRMode,
-		Save: func(ctx context.Context, checkpoint, resolved tso.TS) error {
-			return f.save(ctx, s.Run, checkpoint, resolved)
-		},
-		SaveEvery: c.SaveEvery,
-		Grant:     func() sink.Grant { return f.grant(s.Epoch) },
-		Log:       f.log,
-	}
-	if s.CheckpointTS < info.StartTS { // an operator set it further back
-		ac.StartTS = s.CheckpointTS.Next()
-	}
-	if cfg.EnableSyncPoint {
-		ac.SyncPoints = time.Duration(cfg.SyncPointInterval)
-	}
+// replicate leads a run: nil when the target-ts is reached.
+func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s changefeed.Start, resolved tso.TS) error {
 	// The hold comes before the first read (P7).
 	if err := f.reign.holdFor(ctx, s.CheckpointTS.Prev()); err != nil {
 		return err
 	}
-	loaded, err := c.Capture.Load(ctx, ac)
+	inbox, err := f.reign.cfg.Transport.Reports(info.ID())
 	if err != nil {
 		return err
 	}
-	uri, notes, err := cfg.Handed(info.SinkURI)
+	defer inbox.Close()
+	changed, end := f.reign.member.watch()
+	defer end()
+	cfg, err := f.loopConfig(&info, s)
 	if err != nil {
 		return err
+	}
+	cfg.Watermark = scheduler.Watermark{Checkpoint: s.CheckpointTS, Resolved: max(resolved, s.CheckpointTS)}
+	cfg.Line = &ownerLine{transport: f.reign.cfg.Transport, inbox: inbox, changefeed: info.ID()}
+	cfg.Changed = changed
+	loop, err := owner.New(cfg)
+	if err != nil {
+		return err
+	}
+	loop.Drain(f.reign.drains()...)
+	r.loop.Store(loop)
+	return loop.Run(ctx)
+}
+
+// loopConfig is how a run of a changefeed is led.
+func (f *feed) loopConfig(info *changefeed.Info, s changefeed.Start) (owner.Config, error) {
+	c, cfg := f.reign.cfg, info.Config
+	out := owner.Default()
+	rules, err := filter.New(cfg.FilterConfig(c.Zone))
+	if err != nil {
+		return out, err
+	}
+	out.Changefeed, out.Scope = info.ID().String(), filter.Scope{Rules: rules, ForceReplicate: cfg.ForceReplicate, PrimaryOnly: cfg.BDRMode}
+	out.Scheduler.Owner, out.Scheduler.Epoch = scheduler.Revision(f.reign.fence.Revision()), s.Run
+	out.Scheduler.Target = info.TargetTS
+	if cfg.EnableSyncPoint {
+		out.Scheduler.SyncEvery = time.Duration(cfg.SyncPointInterval).Milliseconds()
+	}
+	f.mu.Lock()
+	out.Term = f.term
+	f.mu.Unlock()
+	out.Members = f.reign.member.members
+	out.Open = func(ctx context.Context) (sink.Sink, error) { return f.openOwner(ctx, info, s.Epoch, rules) }
+	out.Load = func(ctx context.Context, checkpoint tso.TS) (owner.Feed, error) {
+		feed := c.Capture.Feed(checkpoint, nil)
+		return feed, feed.Load(ctx)
+	}
+	out.Save = func(ctx context.Context, checkpoint, resolved tso.TS) error {
+		return f.save(ctx, s.Run, checkpoint, resolved)
+	}
+	out.SaveEvery, out.Log = c.SaveEvery, c.Log
+	out.Grant = func() sink.Grant { return f.grant(s.Epoch) }
+	out.Fault = func(x scheduler.Fault) error { return told{f.reign.decode(x)} }
+	out.Warn = func(x scheduler.Fault) { f.warn(s.Run, f.reign.decode(x)) }
+	return out, nil
+}
+
+// openOwner connects to the downstream for what is not rows.
+func (f *feed) openOwner(ctx context.Context, info *changefeed.Info, epoch uint64, rules *filter.Filter) (sink.Sink, error) {
+	uri, notes, err := info.Config.Handed(info.SinkURI)
+	if err != nil {
+		return nil, err
 	}
 	for _, n := range notes {
 		f.log.Warn(n)
 	}
-	// Earlier runs have ended, or may not write any more: what comes from now on they
-	// have not written.
-	now, err := c.Capture.Client.TS(ctx)
-	if err != nil {
-		return err
-	}
-	down := f.reign.downstream(&info, s.Epoch)
-	down.Snapshot, down.Log, down.Replayed = loaded.Snapshot(), f.log, func() tso.TS { return now }
-	down.Spared = loaded.Filter.LeavesUpdates
+	down := f.reign.downstream(info, epoch)
+	down.Role, down.Leave = sink.Owner, func() sink.Grant { return f.grant(epoch) }
+	down.Snapshot, down.Log, down.Spared = f.reign.cfg.Capture.Snapshot(), f.log, rules.LeavesUpdates
 	down.Warn = func(err error) {
-		f.tally.add(func(t *api.Tally) { t.SinkErrors++ })
-		p := loaded.Progress()
-		f.warn(s.Run, p.Checkpoint, max(p.Checkpoint, p.Resolved), err)
+		f.tally.sinkError()
+		f.mu.Lock()
+		number := uint64(0)
+		if f.run != nil {
+			number = f.run.number
+		}
+		f.mu.Unlock()
+		f.warn(number, changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now()))
 	}
 	to, err := downstream.Open(ctx, uri.Reveal(), down)
 	if err != nil {
-		return f.tally.failed(ctx, err)
+		return nil, f.tally.failed(ctx, err)
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	r.loaded.Store(loaded)
-	return loaded.Run(ctx, counted{to, f.tally, f.reign.cfg.Now})
+	return asOwner(to, counted{to, f.tally, f.reign.cfg.Now}), nil
 }
 
 // warn shows what a run rides out. It is over when the checkpoint passes where it
 // stands now.
-func (f *feed) warn(number uint64, checkpoint, resolved tso.TS, err error) {
-	fault := changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now())
-	f.report(changefeed.Report{Run: number, CheckpointTS: checkpoint, ResolvedTS: resolved, Warning: fault})
+func (f *feed) warn(number uint64, fault *changefeed.Fault) {
+	r := changefeed.Report{Run: number, Warning: fault}
+	if l := f.leads(); l != nil {
+		p := l.Progress().Watermark
+		r.CheckpointTS, r.ResolvedTS = p.Checkpoint, max(p.Checkpoint, p.Resolved)
+	}
+	f.report(r)
 }
 
 // downstream is what a changefeed's downstream is told of it in an epoch.
-func (r *reign) downstream(info *changefeed.Info, epoch uint64) downstream.Config {
+func (c *Coordinator) downstream(info *changefeed.Info, epoch uint64) downstream.Config {
 	return downstream.Config{
-		Cluster: r.cfg.ClusterID, Changefeed: info.ID().String(), SyncPointRetention: time.Duration(info.Config.SyncPointRetention), BDR: info.Config.BDRMode,
-		Upstream: info.UpstreamID, Life: fmt.Sprintf("%s/%d", info.CreateTime.UTC().Format(time.RFC3339Nano), epoch), Log: r.cfg.Log,
+		Cluster: c.cfg.ClusterID, Changefeed: info.ID().String(), SyncPointRetention: time.Duration(info.Config.SyncPointRetention), BDR: info.Config.BDRMode,
+		Upstream: info.UpstreamID, Life: fmt.Sprintf("%s/%d", info.CreateTime.UTC().Format(time.RFC3339Nano), epoch), Log: c.cfg.Log,
 	}
 }
 
@@ -158,43 +205,69 @@ func (f *feed) save(ctx context.Context, number uint64, checkpoint, resolved tso
 	return f.persist(ctx)
 }
 
-// count is how many tables a run replicates, as of when it was looked.
-type count struct {
-	tables  int
-	at      tso.TS // the checkpoint then
-	ddls    uint64 // how many were carried out by then
-	settled bool   // and the checkpoint had passed them
+// ownerLine is how a run speaks with its captures.
+type ownerLine struct {
+	transport  *transport.Transport
+	inbox      *transport.Inbox
+	changefeed changefeed.ID
 }
 
-// count is len(tables()), which is counted only when a DDL may have changed it:
-// every scrape of the metrics asks.
-func (r *run) count() int {
-	loaded := r.loaded.Load()
-	if loaded == nil {
-		return 0
+// Ready implements owner.Line.
+func (l *ownerLine) Ready() <-chan struct{} { return l.inbox.Ready() }
+
+// Take implements owner.Line.
+func (l *ownerLine) Take() (out []owner.Heard) {
+	for _, r := range l.inbox.Take() {
+		if r.Broken || r.Message.Report != nil {
+			out = append(out, owner.Heard{From: r.From, Report: r.Message.Report})
+		}
 	}
-	p := loaded.Progress()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch c := &r.counted; {
-	case c.at == 0 || c.ddls != p.DDLs:
-		*c = count{tables: len(r.tables()), at: p.Checkpoint, ddls: p.DDLs}
-	case !c.settled && p.Checkpoint > c.at:
-		// The DDL was there before the checkpoint that shows it.
-		c.tables, c.settled = len(r.tables()), true
-	}
-	return r.counted.tables
+	return out
 }
 
-// tables are the tables that the run replicates, by id.
-func (r *run) tables() (out []int64) {
-	loaded := r.loaded.Load()
-	if loaded == nil {
+// Send implements owner.Line. Whoever is no member hears nothing; it is the members' list
+// that tells the run so.
+func (l *ownerLine) Send(m scheduler.Orders) {
+	_ = l.transport.Send(m.Capture, transport.Message{Changefeed: l.changefeed, Orders: &m})
+}
+
+// tasks are what captures have of the run; whole: with the ids of their tables, which
+// may be very many, and not only how many there are.
+func (r *run) tasks(whole bool) (out []api.TaskStatus) {
+	loop := r.loop.Load()
+	if loop == nil {
 		return nil
 	}
-	for _, t := range loaded.Feed.Tables(loaded.Progress().Checkpoint) {
-		if loaded.Filter.Table(t.Schema, t.Name) {
-			out = append(out, t.PhysicalIDs()...)
+	if !whole {
+		for _, s := range loop.Standings() {
+			if s.Sets > 0 {
+				out = append(out, api.TaskStatus{CaptureID: string(s.ID), Tables: s.Sets})
+			}
+		}
+		return out
+	}
+	all := r.tables()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, api.TaskStatus{CaptureID: string(id), TableIDs: all[id], Tables: len(all[id])})
+	}
+	return out
+}
+
+// tables are the tables that captures have of the run, by capture, each once however many
+// parts of it there are.
+func (r *run) tables() map[capture.ID][]int64 {
+	loop := r.loop.Load()
+	if loop == nil {
+		return nil
+	}
+	out := map[capture.ID][]int64{}
+	for _, s := range loop.Sets() {
+		if s.Primary == "" {
+			continue
+		}
+		have := out[s.Primary]
+		if id := int64(s.Span.TableID); len(have) == 0 || have[len(have)-1] != id { // sets are in order
+			out[s.Primary] = append(have, id)
 		}
 	}
 	return out

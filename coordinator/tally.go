@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/sink"
 )
 
-// tally counts what the runs of a changefeed come to, for as long as this capture
-// is the owner.
+// tally counts what this capture's work on a changefeed comes to: its part in it, and
+// what it leads of it.
 type tally struct {
 	mu      sync.Mutex
 	counted api.Tally // guarded by mu
@@ -38,10 +39,32 @@ func (t *tally) read() api.Tally {
 	return out
 }
 
+func (t *tally) sinkError() { t.add(func(c *api.Tally) { c.SinkErrors++ }) }
+func (t *tally) runError()  { t.add(func(c *api.Tally) { c.RunErrors++ }) }
+
+// tallyOf is the one of a changefeed.
+func (c *Coordinator) tallyOf(id meta.ChangefeedID) *tally {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tallies[id]
+	if t == nil {
+		t = newTally()
+		c.tallies[id] = t
+	}
+	return t
+}
+
+// forgetTally forgets that of a changefeed that is no more.
+func (c *Coordinator) forgetTally(id meta.ChangefeedID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tallies, id)
+}
+
 // failed counts what a sink says, but for what only says that the run ends.
 func (t *tally) failed(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && !cdcerr.LeaveEnded.Is(err) {
-		t.add(func(c *api.Tally) { c.SinkErrors++ })
+		t.sinkError()
 	}
 	return err
 }
@@ -83,4 +106,29 @@ func (c counted) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error 
 // SyncPoint implements sink.Sink.
 func (c counted) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPoint) error {
 	return c.in.failed(ctx, c.Sink.SyncPoint(ctx, leave, p))
+}
+
+// asOwner is a sink that counts, and has beside what only an owner asks of its sink.
+func asOwner(s sink.Sink, c counted) sink.Sink {
+	f, fences := s.(sink.Fencer)
+	r, records := s.(sink.Recorder)
+	switch {
+	case fences && records:
+		return struct {
+			counted
+			sink.Fencer
+			sink.Recorder
+		}{c, f, r}
+	case fences:
+		return struct {
+			counted
+			sink.Fencer
+		}{c, f}
+	case records:
+		return struct {
+			counted
+			sink.Recorder
+		}{c, r}
+	}
+	return c
 }

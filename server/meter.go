@@ -71,7 +71,25 @@ func (m *meter) Collect(out chan<- prometheus.Metric) {
 	if t := m.peers.Load(); t != nil {
 		collectPeers(r, t.Counts())
 	}
+	if p := m.plane.Load(); p != nil {
+		for _, w := range (*p).Work() {
+			collectWork(r, &w)
+		}
+	}
 	m.collectFeeds(r)
+}
+
+// collectWork is what this capture does for one changefeed.
+func collectWork(r readout, w *api.Work) {
+	labels := []string{"namespace", w.ID.Keyspace, "changefeed", w.ID.Name}
+	r.put("ticdc_sink_execution_error", float64(w.Tally.SinkErrors), labels...)
+	r.put("ticdc_sink_table_sink_total_rows_count", float64(w.Rows), labels...)
+	r.put("ticdc_sink_dml_event_count", float64(w.Rows), labels...)
+	r.spread("ticdc_sink_batch_row_count", &w.Tally.Batches, labels...)
+	r.spread("ticdc_sink_ddl_exec_duration", &w.Tally.DDLs, labels...)
+	r.put("ticdc_sink_ddl_exec_count", float64(w.Tally.DDLs.All), labels...)
+	r.spread("ticdc_ddl_exec_duration", &w.Tally.DDLs, labels...)
+	r.put("ticdc_ddl_exec_running", float64(w.Tally.DDLsRunning), labels...)
 }
 
 func gogc() float64 {
@@ -139,7 +157,9 @@ func (m *meter) collectFeeds(r readout) {
 	}
 	running := 0
 	for i := range feeds {
-		running += len(feeds[i].Tasks)
+		if feeds[i].Writer != "" {
+			running++
+		}
 		collectFeed(r, &feeds[i], now)
 	}
 	r.put("ticdc_changefeed_maintainer_counter", float64(running))
@@ -173,14 +193,6 @@ func collectFeed(r readout, f *api.Feed, now tso.TS) {
 	}
 	r.put("ticdc_scheduler_table_count", float64(tables), labels...)
 	r.put("ticdc_processor_exit_with_error_count", float64(f.Tally.RunErrors), labels...)
-	r.put("ticdc_sink_execution_error", float64(f.Tally.SinkErrors), labels...)
-	r.put("ticdc_sink_table_sink_total_rows_count", float64(f.Rows), labels...)
-	r.put("ticdc_sink_dml_event_count", float64(f.Rows), labels...)
-	r.spread("ticdc_sink_batch_row_count", &f.Tally.Batches, labels...)
-	r.spread("ticdc_sink_ddl_exec_duration", &f.Tally.DDLs, labels...)
-	r.put("ticdc_sink_ddl_exec_count", float64(f.Tally.DDLs.All), labels...)
-	r.spread("ticdc_ddl_exec_duration", &f.Tally.DDLs, labels...)
-	r.put("ticdc_ddl_exec_running", float64(f.Tally.DDLsRunning), labels...)
 }
 
 // ownedFor counts from one question to the next: alerts read its rate, which is

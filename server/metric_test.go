@@ -48,7 +48,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 type owned struct {
 	Plane
 	feeds []api.Feed
+	work  []api.Work
 }
+
+func (o owned) Work() []api.Work { return o.work }
 
 func (o owned) Self() api.Self {
 	return api.Self{Owner: true, GCHold: tso.At(time.Unix(1700000000, 0))}
@@ -62,14 +65,15 @@ func TestMetricsAreThere(t *testing.T) {
 	at := tso.At(time.Now())
 	busy := api.Feed{ID: api.FeedID{Keyspace: "default", Name: "busy"}, State: "warning", Checkpoint: at, Resolved: at, Rows: 7,
 		Warning: &api.Fault{Code: "CDC:ErrX", Message: "secret"}, Tasks: []api.TaskStatus{{CaptureID: "c", Tables: 2}}}
-	busy.Tally = api.Tally{RunErrors: 3, SinkErrors: 4, Batches: api.Spread{Upto: []float64{1, 10}}, DDLs: api.Spread{Upto: []float64{1}}}
+	busy.Tally.RunErrors = 3
+	work := api.Work{ID: busy.ID, Rows: 7, Tally: api.Tally{SinkErrors: 4, Batches: api.Spread{Upto: []float64{1, 10}}, DDLs: api.Spread{Upto: []float64{1}}}}
 	for _, rows := range []float64{1, 2, 10, 11} {
-		busy.Tally.Batches.Add(rows)
+		work.Tally.Batches.Add(rows)
 	}
 	failed := busy
 	failed.ID.Name, failed.State, failed.Warning, failed.Error, failed.Tasks = "failed", "failed", nil, &api.Fault{Code: "CDC:ErrY"}, nil
 	m := newMeter(Parts{Version: "1.0.0"})
-	m.join(owned{feeds: []api.Feed{busy, failed}})
+	m.join(owned{feeds: []api.Feed{busy, failed}, work: []api.Work{work}})
 	out := make(chan prometheus.Metric, 256)
 	m.Collect(out)
 	r := newReadout(out)

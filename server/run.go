@@ -34,6 +34,8 @@ type Plane interface {
 	// nil; when ctx ends it returns at once. A terminal error ends the node, any
 	// other has it begin anew with a new capture ID.
 	Run(ctx context.Context, leave <-chan struct{}) error
+	// Work is what this capture does for changefeeds, owner or not.
+	Work() []api.Work
 }
 
 // Given is what a Plane is made from. All of it outlives the Plane's Run.

@@ -161,6 +161,7 @@ func (p *plane) Self() api.Self {
 	return api.Self{Info: p.given.Self, ClusterID: "default", Owner: true}
 }
 func (p *plane) Owner(context.Context) (capture.Info, error) { return p.given.Self, nil }
+func (p *plane) Work() []api.Work                            { return nil }
 func (p *plane) Health(context.Context) error                { return nil }
 func (p *plane) Captures(ctx context.Context) ([]capture.Info, error) {
 	return p.given.Store.Captures(ctx)

@@ -82,9 +82,18 @@ func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) erro
 		return err
 	}
 	group, inner := errgroup.WithContext(ctx)
-	group.Go(func() error { return session.Run(inner) })
+	// The lease is given back when nothing writes by it any more, whatever ends that (P1).
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	group.Go(func() error {
+		if err := session.Run(alive); alive.Err() == nil {
+			return err
+		}
+		return nil
+	})
 	group.Go(func() error { return n.converse(inner, g.Transport) })
 	group.Go(func() error {
+		defer end()
 		if err := session.Register(inner, g.Self); err != nil {
 			return err
 		}

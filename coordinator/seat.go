@@ -1,0 +1,163 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/scheduler"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sink/downstream"
+	"github.com/sluice-cdc/sluice/transport"
+)
+
+// seat is this capture's part in one run of a changefeed.
+type seat struct {
+	run  uint64
+	part atomic.Pointer[agent.Part] // nil until it is made
+	stop context.CancelFunc
+	done chan struct{} // closed when nothing of it goes on
+}
+
+func newSeat(run uint64) *seat { return &seat{run: run, done: make(chan struct{})} }
+
+func (s *seat) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// sit takes part in a run until ctx ends.
+func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor scheduler.Revision) error {
+	info, err := m.infoOf(kept)
+	if err != nil {
+		return err
+	}
+	inbox, err := m.cfg.Transport.Orders(info.ID())
+	if err != nil {
+		return err
+	}
+	defer inbox.Close()
+	start := info.StartTS
+	if kept.Status.CheckpointTS < start { // an operator set it further back
+		start = kept.Status.CheckpointTS.Next()
+	}
+	part, err := m.cfg.Capture.Part(agent.PartConfig{
+		Name: info.ID().String(), ID: m.cfg.Self.ID, Epoch: s.run, Floor: floor,
+		StartTS: start, Checkpoint: kept.Status.CheckpointTS,
+		Filter: info.Config.FilterConfig(m.cfg.Zone), ForceReplicate: info.Config.ForceReplicate, FilterLoop: info.Config.BDRMode,
+		Line:     &partLine{transport: m.cfg.Transport, inbox: inbox, changefeed: info.ID()},
+		Liveness: m.stage, Lease: m.lease,
+		Open: func(ctx context.Context, o agent.Opening) (sink.Sink, error) {
+			return m.openRows(ctx, info, kept.Status.Epoch, o)
+		},
+		Encode: m.encode, Log: m.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	s.part.Store(part)
+	return part.Run(ctx)
+}
+
+// openRows connects to the downstream of a changefeed's rows.
+func (m *member) openRows(ctx context.Context, info *changefeed.Info, epoch uint64, o agent.Opening) (sink.Sink, error) {
+	t := m.tallyOf(meta.ChangefeedID{Namespace: info.Namespace, Name: info.Name})
+	uri, _, err := info.Config.Handed(info.SinkURI) // its notes are the owner's to log
+	if err != nil {
+		return nil, err
+	}
+	down := m.downstream(info, epoch)
+	down.Role, down.Capture, down.Snapshot, down.Replayed = sink.Rows, string(m.cfg.Self.ID), o.Snapshot, o.Replayed
+	down.Spared, down.Log = o.Filter.LeavesUpdates, m.cfg.Log.With("changefeed", info.ID().String())
+	down.Warn = func(err error) {
+		t.sinkError()
+		o.Warn(err)
+	}
+	s, err := downstream.Open(ctx, uri.Reveal(), down)
+	if err != nil {
+		return nil, t.failed(ctx, err)
+	}
+	return counted{s, t, m.cfg.Now}, nil
+}
+
+// lease is until when a write may begin to commit, as of now.
+func (c *Coordinator) lease() time.Time {
+	return time.Now().Add(c.cfg.Session.Left() - leaseMargin)
+}
+
+// stage is how far this capture is on its way out.
+func (c *Coordinator) stage() capture.Liveness {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.liveness
+}
+
+// encode is an error as it is told to an owner, with where it happened.
+func (c *Coordinator) encode(err error) string {
+	text, bad := json.Marshal(changefeed.NewFault(err, c.cfg.Self.Address, c.cfg.Now()))
+	if bad != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// told is an error that a capture has told.
+type told struct{ fault *changefeed.Fault }
+
+func (t told) Error() string { return t.fault.Message }
+
+// decode is what a capture has told by encode.
+func (c *Coordinator) decode(f scheduler.Fault) *changefeed.Fault {
+	var out changefeed.Fault
+	if err := json.Unmarshal([]byte(f.Err), &out); err != nil || out.Code == "" {
+		return changefeed.NewFault(errors.New(f.Err), string(f.Capture), c.cfg.Now())
+	}
+	return &out
+}
+
+// partLine is how a part speaks with its owner.
+type partLine struct {
+	transport  *transport.Transport
+	inbox      *transport.Inbox
+	changefeed changefeed.ID
+
+	// Who spoke last as the owner of the highest revision. It is of whoever takes and
+	// reports, which is one goroutine.
+	owner    capture.ID
+	revision scheduler.Revision
+}
+
+// Ready implements agent.Line.
+func (l *partLine) Ready() <-chan struct{} { return l.inbox.Ready() }
+
+// Take implements agent.Line.
+func (l *partLine) Take() (out []scheduler.Orders) {
+	for _, r := range l.inbox.Take() {
+		if r.Message.Orders == nil {
+			continue
+		}
+		if r.Message.Orders.Owner >= l.revision {
+			l.owner, l.revision = r.From, r.Message.Orders.Owner
+		}
+		out = append(out, *r.Message.Orders)
+	}
+	return out
+}
+
+// Report implements agent.Line.
+func (l *partLine) Report(r scheduler.Report) {
+	if r.Owner == l.revision {
+		// An owner that is no member any more hears nothing, and needs to hear nothing.
+		_ = l.transport.Send(l.owner, transport.Message{Changefeed: l.changefeed, Report: &r})
+	}
+}
