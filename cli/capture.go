@@ -78,10 +78,12 @@ func (t *terminal) drain(c *cobra.Command) error {
 		switch {
 		case begun && cdcerr.CaptureNotFound.Is(err):
 			return t.done("Capture %s has left the cluster.", id)
-		case err != nil && (!begun || status(err) != StatusAway || away == awayMost):
+		case err != nil && (status(err) != StatusAway || away == awayMost || !begun && cdcerr.ServerUnreachable.Is(err)):
 			return err
 		case err != nil:
-			away++
+			if away++; away == 1 {
+				t.warn("%v; asking again", err)
+			}
 		case left.CurrentTableCount == 0:
 			return t.done("Capture %s has no table.", id)
 		default:
