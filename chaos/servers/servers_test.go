@@ -149,7 +149,10 @@ func TestCluster(t *testing.T) {
 	plan := servers.Plan{Seed: *seed, Servers: 3, Spare: 2, Apart: true}
 	if *runs == 0 {
 		cfg.Origin.Rate, cfg.Origin.Beats = 50, 3
-		plan.Trials = trials(t, "rolling")
+		plan.Trials = trials(t, "rolling,move,kill")
+		if testing.Short() {
+			plan.Trials = trials(t, "kill")
+		}
 		for i := range plan.Trials {
 			plan.Trials[i].Times = 1
 		}
