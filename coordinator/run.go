@@ -131,6 +131,7 @@ func (f *feed) loopConfig(info *changefeed.Info, s changefeed.Start) (owner.Conf
 	out.Term = f.term
 	f.mu.Unlock()
 	out.Members = f.reign.member.members
+	out.Self, out.Deaf = c.Self.ID, f.reign.resign
 	out.Open = func(ctx context.Context) (sink.Sink, error) { return f.openOwner(ctx, info, s.Epoch, rules) }
 	out.Load = func(ctx context.Context, checkpoint tso.TS) (owner.Feed, error) {
 		feed := c.Capture.Feed(checkpoint, nil)
