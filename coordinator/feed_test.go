@@ -1,9 +1,12 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/meta"
@@ -106,5 +109,21 @@ func TestMerge(t *testing.T) {
 		if got := merge(c.first, c.then); got.Stop != c.want.Stop || got.Start != c.want.Start {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+// Who leads and cannot hear the upstream, while another one can, leads no more.
+func TestADeafOwnerResigns(t *testing.T) {
+	r := newReign(New(Config{Self: capture.Info{ID: "me"}}), &meta.Leadership{})
+	ctx, stop := context.WithCancelCause(t.Context())
+	r.stop = stop
+	f := newFeed(r, &meta.Changefeed{ID: meta.ChangefeedID{Namespace: "default", Name: "a"}, Err: cdcerr.MetaCorrupted.New("no matter")})
+	cfg, err := f.loopConfig(&changefeed.Info{Config: changefeed.Default()}, changefeed.Start{Run: 1})
+	if err != nil || cfg.Self != "me" {
+		t.Fatalf("%+v, %v", cfg, err)
+	}
+	cfg.Deaf()
+	if !errors.Is(context.Cause(ctx), errResigned) {
+		t.Errorf("ended with %v", context.Cause(ctx))
 	}
 }

@@ -11,7 +11,8 @@
 // over what it does (the leave channel of Plane.Run); then everything is cut.
 //
 // Whoever loses its session begins anew with a new capture ID; nothing that wrote
-// by the old one is left by then (P1).
+// by the old one is left by then (P1). Its lease is given back after the Plane has ended,
+// whatever ended it.
 //
 // The control plane is an argument, Parts.Plane: this package knows its face only.
 //
