@@ -357,6 +357,8 @@ func (f *feed) DDLs(upto tso.TS) []*event.DDL {
 	return out
 }
 
+func (f *feed) Version(int64, tso.TS) (*event.Table, tso.TS) { return nil, tso.Max }
+
 func (f *feed) TableAt(int64, tso.TS) (*event.Table, bool) { return nil, false }
 func (f *feed) Tables(tso.TS) []*event.Table               { return f.tables }
 

@@ -241,6 +241,23 @@ func (t *Table) PhysicalIDs() []int64 {
 	return ids
 }
 
+// Unit tells whether the rows of all partitions are in one order. Each partition's
+// rows have their own; but where one unique index is over all of them, a row moves from
+// one to another, and a value that is given up in one is taken in another.
+func (t *Table) Unit() bool {
+	return t.Kind == BaseTable && len(t.Partitions) > 0 &&
+		slices.ContainsFunc(t.Indexes, func(x Index) bool { return x.Global && x.Unique })
+}
+
+// SpanIDs are the ids by which the table's spans are known to all who place them: those
+// of its rows, or of a unit the one of the table, under which no rows are stored.
+func (t *Table) SpanIDs() []int64 {
+	if t.Unit() {
+		return []int64{t.ID}
+	}
+	return t.PhysicalIDs()
+}
+
 // Eligible tells whether a row can be named downstream.
 func (t *Table) Eligible() bool { return t.Kind == BaseTable && len(t.Key) > 0 }
 

@@ -78,6 +78,11 @@ type Decision struct {
 // DDL ran. A DDL that is ignored by its start-ts may bring a table into the rules
 // too: that is for an operator who has copied it.
 func (s Scope) DDL(d *event.DDL) (Decision, error) {
+	return s.decide(d, (*event.Table).PhysicalIDs)
+}
+
+// decide is DDL, where tables have other ids than those of their rows perhaps.
+func (s Scope) decide(d *event.DDL, idsOf func(*event.Table) []int64) (Decision, error) {
 	var out Decision
 	if d.Action == event.ActionFlashbackCluster {
 		// It names no table and undoes rows of all of them without an event: to
@@ -100,16 +105,16 @@ func (s Scope) DDL(d *event.DDL) (Decision, error) {
 		}
 		if keep && n.After != nil && IsSystem(n.After.Schema) {
 			// The downstream has a system schema of that name too, and it is not ours.
-			before, keep = append(before, n.Before.PhysicalIDs()...), false
+			before, keep = append(before, idsOf(n.Before)...), false
 		}
 		if kept[i] = keep; !keep {
 			continue
 		}
 		if n.Before != nil && s.Table(n.Before) == Wanted {
-			before = append(before, n.Before.PhysicalIDs()...)
+			before = append(before, idsOf(n.Before)...)
 		}
 		if n.After != nil && s.Table(n.After) == Wanted {
-			after = append(after, n.After.PhysicalIDs()...)
+			after = append(after, idsOf(n.After)...)
 		}
 	}
 	if !ignored && d.Action == event.ActionExchangePartition && slices.Contains(kept, true) && slices.Contains(kept, false) {

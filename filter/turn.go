@@ -10,14 +10,16 @@ import (
 
 // Turn is a DDL's place among the rows and among other DDLs. It is a pure function of
 // the DDL and the schema before it, so that all who follow the same schema find the
-// same.
+// same. Its ids, those of Added and Removed too, are event.Table.SpanIDs: a DDL that
+// makes a table a unit removes its partitions and adds the table, and one that only
+// changes the partitions of a unit adds and removes nothing.
 type Turn struct {
 	Decision
 	// Err ends the changefeed when the DDL's turn comes: every row before it is
 	// downstream then.
 	Err error
-	// Tables are the physical ids whose rows it parts, in order: those above its
-	// switch-ts wait for it. One of Removed is one of these too.
+	// Tables are the ids whose rows it parts, in order: those above its switch-ts wait
+	// for it. One of Removed is one of these too.
 	Tables []int64
 	// AddedAt is where the rows of Added begin: a table that is recovered brings
 	// rows of before, which the DDL copies.
@@ -40,13 +42,13 @@ func (s Scope) Turn(d *event.DDL, tables func() []*event.Table) Turn {
 	if d.Action == event.ActionRecoverTable || d.Action == event.ActionRecoverSchema {
 		t.AddedAt = d.FinishedTS
 	}
-	t.Decision, t.Err = s.DDL(d)
+	t.Decision, t.Err = s.decide(d, (*event.Table).SpanIDs)
 	if !t.Counts() {
 		return t
 	}
 	of := func(table *event.Table) {
 		if table != nil && s.Table(table) == Wanted {
-			t.Tables = append(t.Tables, table.PhysicalIDs()...)
+			t.Tables = append(t.Tables, table.SpanIDs()...)
 		}
 	}
 	for _, c := range d.Tables {

@@ -62,3 +62,58 @@ func TestTurn(t *testing.T) {
 		t.Errorf("got %+v", recovered)
 	}
 }
+
+// Placement knows a table with one unique index over all partitions by the table's id,
+// other tables by those of their rows.
+func TestTurnOfUnits(t *testing.T) {
+	at := func(id int64, global bool, parts ...int64) *event.Table {
+		x := table(id, "in.p", parts...)
+		x.Indexes = []event.Index{{Unique: true, Parts: []event.IndexPart{{Column: 0, Length: event.FullLength}}, Global: global}}
+		return x
+	}
+	plain, moved := table(1, "in.a"), table(11, "in.a")
+	for _, c := range []struct {
+		what                   string
+		action                 event.Action
+		tables                 []event.TableChange
+		waits, added, removed  []int64
+		addedRows, removedRows []int64 // as a whole changefeed has it
+	}{
+		{"create", event.ActionCreateTable, []event.TableChange{change(nil, at(9, true, 10, 11))}, nil, []int64{9}, nil, []int64{10, 11}, nil},
+		{"recover", event.ActionRecoverTable, []event.TableChange{change(nil, at(9, true, 10, 11))}, nil, []int64{9}, nil, []int64{10, 11}, nil},
+		{"drop", event.ActionDropTable, []event.TableChange{change(at(9, true, 10, 11), nil)}, []int64{9}, nil, []int64{9}, nil, []int64{10, 11}},
+		{"truncate", event.ActionTruncateTable, []event.TableChange{change(at(9, true, 10, 11), at(12, true, 13, 14))},
+			[]int64{9}, []int64{12}, []int64{9}, []int64{13, 14}, []int64{10, 11}},
+		{"add column", event.ActionAddColumn, []event.TableChange{change(at(9, true, 10, 11), at(9, true, 10, 11))}, []int64{9}, nil, nil, nil, nil},
+		{"add partition", event.ActionAddPartition, []event.TableChange{change(at(9, true, 10), at(9, true, 10, 11))}, []int64{9}, nil, nil, []int64{11}, nil},
+		{"drop partition", event.ActionDropPartition, []event.TableChange{change(at(9, true, 10, 11), at(9, true, 10))}, []int64{9}, nil, nil, nil, []int64{11}},
+		{"truncate partition", event.ActionTruncatePartition, []event.TableChange{change(at(9, true, 10, 11), at(9, true, 10, 12))},
+			[]int64{9}, nil, nil, []int64{12}, []int64{11}},
+		{"exchange partition", event.ActionExchangePartition, []event.TableChange{change(at(9, true, 10, 11), at(9, true, 10, 1)), change(plain, moved)},
+			[]int64{1, 9}, []int64{11}, []int64{1}, nil, nil},
+		{"add a global index", event.ActionAddIndex, []event.TableChange{change(at(9, false, 10, 11), at(9, true, 10, 11))},
+			[]int64{10, 11}, []int64{9}, []int64{10, 11}, nil, nil},
+		{"drop a global index", event.ActionDropIndex, []event.TableChange{change(at(9, true, 10, 11), at(9, false, 10, 11))},
+			[]int64{9}, []int64{10, 11}, []int64{9}, nil, nil},
+		{"partition by", event.ActionAlterPartitioning, []event.TableChange{change(plain, at(9, true, 10, 11))},
+			[]int64{1}, []int64{9}, []int64{1}, []int64{10, 11}, []int64{1}},
+		{"no partitions any more", event.ActionRemovePartitioning, []event.TableChange{change(at(9, true, 10, 11), plain)},
+			[]int64{9}, []int64{1}, []int64{9}, []int64{1}, []int64{10, 11}},
+		{"a rename out of the rules", event.ActionRenameTable, []event.TableChange{change(at(9, true, 10, 11), table(9, "out.p", 10, 11))},
+			[]int64{9}, nil, []int64{9}, nil, []int64{10, 11}},
+	} {
+		s := scope(t, "in.*")
+		d := &event.DDL{JobID: 7, Action: c.action, SwitchTS: 100, FinishedTS: 110, Tables: c.tables, Query: "q"}
+		turn := s.Turn(d, nil)
+		rows, err := s.DDL(d)
+		if turn.Err != nil || err != nil {
+			t.Fatal(c.what, turn.Err, err)
+		}
+		if !slices.Equal(turn.Tables, c.waits) || !slices.Equal(turn.Added, c.added) || !slices.Equal(turn.Removed, c.removed) || turn.Send == nil {
+			t.Errorf("%s: %v wait, %v are added, %v removed; want %v, %v, %v", c.what, turn.Tables, turn.Added, turn.Removed, c.waits, c.added, c.removed)
+		}
+		if !slices.Equal(rows.Added, c.addedRows) || !slices.Equal(rows.Removed, c.removedRows) {
+			t.Errorf("%s: rows of %v are added, of %v removed; want %v, %v", c.what, rows.Added, rows.Removed, c.addedRows, c.removedRows)
+		}
+	}
+}

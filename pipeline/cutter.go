@@ -26,6 +26,7 @@ type cutter struct {
 	note       func(func(*Progress))
 
 	raws    []*event.RawKV // of a turn that has ended
+	span    int64          // whose rows are read now, by event.Table.SpanIDs; 0: anybody's
 	mounter *mount.Mounter
 	batch   batch
 	unknown uint64
@@ -42,8 +43,10 @@ type cutter struct {
 
 // verdict is what is wanted of a table's rows.
 type verdict struct {
-	wanted bool
-	rows   *filter.RowRule
+	wanted    bool
+	unit      bool // its rows are in one order, whichever partition they are in
+	elsewhere bool // the change is another span's
+	rows      *filter.RowRule
 }
 
 // wantedMax bounds the verdicts that are kept. Each DDL makes another version of its
@@ -265,6 +268,8 @@ func (c *cutter) countedTable(raw *event.RawKV) (*event.Table, *filter.RowRule, 
 		return nil, nil, err
 	case t == nil:
 		c.unknown++
+	case v.elsewhere:
+		return nil, nil, nil
 	case !v.wanted:
 		c.leftOut++
 		return nil, nil, nil
@@ -294,10 +299,16 @@ func (c *cutter) tableOf(raw *event.RawKV) (t *event.Table, v verdict, err error
 				return nil, v, err
 			}
 		}
+		v.unit = c.table.Unit()
 		if len(c.wanted) >= wantedMax {
 			clear(c.wanted)
 		}
 		c.wanted[c.table] = v
+	}
+	if c.span != 0 && (v.unit && c.span != c.table.ID || !v.unit && c.span != id) {
+		// A DDL has made the table a unit, or not one any more, or has put the rows into
+		// one: whoever has them from there on has another name, and may be writing them.
+		v.wanted, v.elsewhere = false, true
 	}
 	if v.wanted && (c.scope.Rules.IgnoresTxn(raw.StartTS) || v.rows.IgnoresKind(kindOf(raw))) {
 		v.wanted = false

@@ -61,6 +61,13 @@
 // no goroutine and is in no loop: the sorter says which were resolved, and those at their
 // limit are looked at when Look is called.
 //
+// A partitioned table with one unique index over all of its partitions is one span, a
+// unit, that is known by the table's id. Its place follows all partitions, with one
+// reader, which merges them in commit order; at a DDL that changes them it goes on with
+// those of after (cover.go). Rows whose table is known by another id at their commit-ts
+// are not the place's. Until the schema is known above where a span begins, nothing of it
+// is followed.
+//
 // Transactions are whole within a span. What was written of a span is flushed before
 // it is told as its checkpoint, and before it has Ended.
 //

@@ -67,16 +67,108 @@ type logSpan struct {
 	// joined is where the one reader was when it took the span: what was durable then
 	// says nothing of it. tso.Max before.
 	joined tso.TS
+	cover  *cover // the reader's; nil before it has taken the span
 }
 
-// laggard is spans that catch up.
-type laggard struct {
+// flock is spans that are read together.
+type flock struct {
 	rows  *ingest.Reader
-	at    tso.TS // they have been appended up to here
+	at    tso.TS // they have been appended up to here; LogFeed.at of all that have joined
 	spans map[span.Span]*logSpan
+	units map[span.Span]*cover
+	// seats are what rows follows, and from where: what is in a partition may be a
+	// span's of its own, and a unit's as well, while a DDL has it pass from one to the
+	// other. The log has some rows twice then.
+	seats map[span.Span]seat
 }
 
-// near is how far a laggard may be behind for all to wait for it. After it has joined
+type seat struct {
+	spans int // whose it is
+	from  tso.TS
+}
+
+func newFlock(rows *ingest.Reader) *flock {
+	return &flock{rows: rows, spans: map[span.Span]*logSpan{}, units: map[span.Span]*cover{}, seats: map[span.Span]seat{}}
+}
+
+// take has a span followed from a timestamp on, up to which the schema is known.
+func (k *flock) take(ctx context.Context, schema Schema, s span.Span, z *logSpan, from tso.TS) error {
+	c := &cover{of: s}
+	k.spans[s], z.cover = z, c
+	err := k.settle(ctx, schema, c, from)
+	if c.unit {
+		k.units[s] = c
+	}
+	return err
+}
+
+// leave gives a span up.
+func (k *flock) leave(s span.Span) {
+	for _, m := range k.spans[s].cover.all {
+		k.rise(m)
+	}
+	delete(k.spans, s)
+	delete(k.units, s)
+}
+
+// settle has followed what a span is of, from a timestamp on.
+func (k *flock) settle(ctx context.Context, schema Schema, c *cover, from tso.TS) error {
+	leave, join, err := c.settle(schema, from)
+	if err != nil {
+		return err
+	}
+	for _, m := range leave {
+		k.rise(m)
+	}
+	for _, m := range join {
+		if err := k.sit(ctx, m, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *flock) sit(ctx context.Context, m span.Span, from tso.TS) error {
+	t, there := k.seats[m]
+	if there && from < t.from {
+		k.rows.Leave(m)
+	}
+	if !there || from < t.from {
+		if err := k.rows.Follow(ctx, m, from); err != nil {
+			return err
+		}
+		t.from = from
+	}
+	t.spans++
+	k.seats[m] = t
+	return nil
+}
+
+func (k *flock) rise(m span.Span) {
+	t := k.seats[m]
+	if t.spans--; t.spans > 0 {
+		k.seats[m] = t
+		return
+	}
+	delete(k.seats, m)
+	k.rows.Leave(m)
+}
+
+// bound is up to where what is followed is all there is, at most upper; the units among
+// the spans are settled for that.
+func (k *flock) bound(ctx context.Context, schema Schema, at, upper tso.TS) (tso.TS, error) {
+	for _, c := range k.units {
+		if upper > at && c.outdated(at) {
+			if err := k.settle(ctx, schema, c, at); err != nil {
+				return 0, err
+			}
+		}
+		upper = min(upper, c.upto)
+	}
+	return min(upper, k.rows.Resolved()), nil // what has been joined is not further than it was joined at
+}
+
+// near is how far those that catch up may be behind for all to wait for it. After it has joined
 // they would, and without that it could stay a step behind for ever.
 const near = time.Second
 
@@ -149,7 +241,7 @@ func (f *LogFeed) Logged(durable tso.TS) tso.TS {
 // Run feeds the log until ctx ends or something fails. It runs once.
 func (f *LogFeed) Run(ctx context.Context) error {
 	cutter := newCutter(&Config{Filter: f.cfg.Filter, ForceReplicate: f.cfg.ForceReplicate, FilterLoop: f.cfg.FilterLoop}, f.schema, nil, nil, nil)
-	r := &logReader{LogFeed: f, all: f.reader(), cutter: cutter, raws: make([]*event.RawKV, rawsLen)}
+	r := &logReader{LogFeed: f, all: newFlock(f.reader()), cutter: cutter, raws: make([]*event.RawKV, rawsLen)}
 	defer r.close()
 	for {
 		if err := r.look(ctx); err != nil {
@@ -170,25 +262,24 @@ func (f *LogFeed) reader() *ingest.Reader {
 // logReader is Run's own.
 type logReader struct {
 	*LogFeed
-	all    *ingest.Reader
-	cutter *cutter // which says what is wanted
-	joined int     // spans that it has
-	behind []*laggard
+	all    *flock
+	cutter *cutter  // which says what is wanted
+	behind []*flock // that catch up
 	raws   []*event.RawKV
 }
 
 func (r *logReader) close() {
-	r.all.Close()
+	r.all.rows.Close()
 	for _, l := range r.behind {
 		l.rows.Close()
 	}
 }
 
-// look does what can be done: spans that come and go, laggards, and then all.
+// look does what can be done: spans that come and go, those behind, and then all.
 func (r *logReader) look(ctx context.Context) error {
 	select {
-	case <-r.all.Failed():
-		return r.all.Err()
+	case <-r.all.rows.Failed():
+		return r.all.rows.Err()
 	default:
 	}
 	if err := r.obey(ctx); err != nil {
@@ -209,17 +300,28 @@ func (r *logReader) look(ctx context.Context) error {
 		wait = wait || l.rows.Resolved().Time().Add(near).After(r.at.Time())
 		i++
 	}
-	if wait || r.joined == 0 {
+	if wait || len(r.all.spans) == 0 {
 		return nil
 	}
-	upper := min(r.all.Resolved(), schema)
-	if upper <= r.at {
-		return nil
+	upper, err := r.bound(ctx, r.all, r.at, schema)
+	if upper <= r.at || err != nil {
+		return err
 	}
-	return r.feed(ctx, r.all, r.at, upper, func(upto tso.TS) {
+	return r.feed(ctx, r.all.rows, r.at, upper, func(upto tso.TS) {
 		r.moveTo(upto)
 		r.cfg.Log.Resolve(upto)
 	})
+}
+
+// bound is up to where a flock can be fed. Where only its units hold it, it is looked at
+// again after it was.
+func (r *logReader) bound(ctx context.Context, k *flock, at, most tso.TS) (tso.TS, error) {
+	most = min(most, k.rows.Resolved())
+	upper, err := k.bound(ctx, r.schema, at, most)
+	if at < upper && upper < most {
+		r.Look()
+	}
+	return upper, err
 }
 
 // moveTo notes how far all are.
@@ -236,8 +338,15 @@ func (r *logReader) obey(ctx context.Context) error {
 	orders := r.orders
 	r.orders = nil
 	r.mu.Unlock()
-	var l *laggard
-	for _, o := range orders {
+	var l *flock
+	for i, o := range orders {
+		if o.of != nil && r.schema.Resolved() <= o.of.base {
+			// What the span is of is not known yet: it and what follows wait.
+			r.mu.Lock()
+			r.orders = append(orders[i:len(orders):len(orders)], r.orders...)
+			r.mu.Unlock()
+			break
+		}
 		if o.of == nil {
 			r.leave(o.span)
 			if l != nil && len(l.spans) == 0 {
@@ -245,7 +354,7 @@ func (r *logReader) obey(ctx context.Context) error {
 			}
 			continue
 		}
-		if r.joined == 0 && o.of.base > r.at {
+		if len(r.all.spans) == 0 && o.of.base > r.at {
 			r.moveTo(o.of.base) // nobody has anything in between
 		}
 		if o.of.base >= r.at {
@@ -255,12 +364,12 @@ func (r *logReader) obey(ctx context.Context) error {
 			continue
 		}
 		if l == nil {
-			l = &laggard{rows: r.reader(), at: tso.Max, spans: map[span.Span]*logSpan{}}
+			l = newFlock(r.reader())
+			l.at = tso.Max
 			r.behind = append(r.behind, l)
 		}
-		l.spans[o.span] = o.of
 		l.at = min(l.at, o.of.base)
-		if err := l.rows.Follow(ctx, o.span, o.of.base); err != nil {
+		if err := l.take(ctx, r.schema, o.span, o.of, o.of.base); err != nil {
 			return err
 		}
 	}
@@ -269,10 +378,9 @@ func (r *logReader) obey(ctx context.Context) error {
 
 // join gives a span to the reader that has all.
 func (r *logReader) join(ctx context.Context, s span.Span, z *logSpan, from tso.TS) error {
-	if err := r.all.Follow(ctx, s, from); err != nil {
+	if err := r.all.take(ctx, r.schema, s, z, from); err != nil {
 		return err
 	}
-	r.joined++
 	r.mu.Lock()
 	z.joined = r.at
 	r.mu.Unlock()
@@ -284,25 +392,26 @@ func (r *logReader) leave(s span.Span) {
 		if l.spans[s] == nil {
 			continue
 		}
-		l.rows.Leave(s)
-		if delete(l.spans, s); len(l.spans) == 0 {
+		if l.leave(s); len(l.spans) == 0 {
 			l.rows.Close()
 			r.behind = append(r.behind[:i], r.behind[i+1:]...)
 		}
 		return
 	}
-	r.all.Leave(s)
-	r.joined--
+	r.all.leave(s)
 }
 
-// catchUp appends what can be of a laggard, and joins it to all once it is there.
-func (r *logReader) catchUp(ctx context.Context, l *laggard, schema tso.TS) (there bool, err error) {
+// catchUp appends what can be of a flock, and joins it to all once it is there.
+func (r *logReader) catchUp(ctx context.Context, l *flock, schema tso.TS) (there bool, err error) {
 	select {
 	case <-l.rows.Failed():
 		return false, l.rows.Err()
 	default:
 	}
-	upper := min(l.rows.Resolved(), schema, r.at)
+	upper, err := r.bound(ctx, l, l.at, min(schema, r.at))
+	if err != nil {
+		return false, err
+	}
 	if upper > l.at {
 		if err := r.feed(ctx, l.rows, l.at, upper, func(upto tso.TS) { l.at = upto }); err != nil {
 			return false, err

@@ -206,6 +206,8 @@ func TestLogFeedIsInOrder(t *testing.T) {
 		w.logged(500, tso.Max)
 		w.f.Write(span.OfTable(1), 100)
 		w.f.Write(span.OfTable(2), 100)
+		w.logged(500, 100) // what its rows are stored under is not known
+		w.resolve(101)
 		w.logged(500, 500)
 		w.up.put(1, 110, 130)
 		w.up.put(2, 120, 140)
@@ -229,6 +231,30 @@ func TestLogFeedIsInOrder(t *testing.T) {
 		w.up.put(2, 320)
 		w.resolve(400, 1, 2, 4)
 		w.want("320 r400")
+	})
+}
+
+// A unit is logged with what its partitions are, and goes from those of before a DDL to
+// those after it, alone or behind others.
+func TestLogFeedOfAUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startFeed(t, 1<<20)
+		before, after, exchanged := unit(5, "u", 51, 52), unit(5, "u", 51, 53), unit(5, "u", 51, 1)
+		w.sc.hold(before, 0)
+		w.sc.ddl(&event.DDL{SwitchTS: 150, Tables: []event.TableChange{change(before, after)}})
+		w.sc.ddl(&event.DDL{SwitchTS: 250, Tables: []event.TableChange{change(after, exchanged), change(w.sc.now(1), table(53, "a"))}})
+		for _, id := range []int64{51, 52, 53, 1, 2} {
+			w.up.put(id, 130+tso.TS(id), 230+tso.TS(id), 330+tso.TS(id))
+		}
+		w.f.Write(span.OfTable(2), 100)
+		w.f.Write(span.OfTable(5), 100)
+		w.f.Write(span.OfTable(1), 100)
+		w.resolve(200, 1, 2, 51, 52)
+		w.want("131 132 r150")
+		w.resolve(200, 53) // only now can be told what there is above 150
+		w.want("181 183 r200")
+		w.resolve(400, 1, 2, 51, 53)
+		w.want("231 232 281 331 332 381 r400") // what it shares with a span is there once, and 53 is nobody's
 	})
 }
 

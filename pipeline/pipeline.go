@@ -28,6 +28,9 @@ type Schema interface {
 	DDLs(upto tso.TS) []*event.DDL
 	// TableAt is the table by which a row of this commit-ts is decoded.
 	TableAt(physicalID int64, commitTS tso.TS) (*event.Table, bool)
+	// Version is the table of a logical id just after ts, and up to where it is that, as
+	// far as is known; nil where there is none. Where ts was forgotten it may be later.
+	Version(id int64, ts tso.TS) (t *event.Table, upto tso.TS)
 	// Tables are all tables just after ts.
 	Tables(ts tso.TS) []*event.Table
 	// Forget drops what no row above below needs.

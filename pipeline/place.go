@@ -18,6 +18,7 @@ type place struct {
 	// The reader's.
 	phase    phase
 	from     tso.TS // as it was ordered
+	cover    cover  // what is followed for it
 	arrived  bool   // it was told so
 	last     tso.TS // everything at or below was read
 	upto     tso.TS // where the checkpoint is, or will be once the queue is worked off
@@ -67,6 +68,7 @@ func (p *place) at() (checkpoint, resolved tso.TS, written bool) {
 // begin lets the place be written from a timestamp on.
 func (p *place) begin(from, start tso.TS) {
 	p.phase = writing
+	p.cover.upto = 0 // the rest of what is followed may be of before
 	p.last, p.upto, p.resolved = max(from, start), from, from
 	p.checkpoint.Store(uint64(from))
 	p.bound.Store(uint64(from))

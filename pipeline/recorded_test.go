@@ -39,10 +39,10 @@ type recorded struct {
 	lives      []life
 	mu         sync.Mutex
 	rows       map[int64][]event.RawKV // as they came, by physical id
-	lines      map[int64][]string      // as the downstream got them
+	lines      map[int64][]string      // as the downstream got them, by the span's id
 }
 
-// life is a physical id, and when its rows are wanted.
+// life is a span's id, and when its rows are wanted.
 type life struct {
 	id       int64
 	from, to tso.TS
@@ -77,7 +77,7 @@ func (k keeping) Subscribe(ctx context.Context, s upstream.Subscription, out fun
 	})
 }
 
-// lined is a downstream that writes down each row, by physical id.
+// lined is a downstream that writes down each row, by its span's id.
 type lined struct {
 	downstream
 	take func(id int64, ts tso.TS, line string) error
@@ -95,6 +95,9 @@ func (l *lined) Write(_ context.Context, _ sink.Leave, txns []event.Txn) error {
 }
 
 func idOf(r *event.Row) int64 {
+	if r.Table.Unit() {
+		return r.Table.ID
+	}
 	for _, id := range r.Table.PhysicalIDs() {
 		if strings.HasPrefix(string(r.Key), string(span.RecordPrefix(id))) {
 			return id
@@ -160,21 +163,17 @@ func record(t *testing.T, path string) *recorded {
 	}
 	out.sort()
 	for _, d := range out.schema.ddls {
-		decision, err := everything.DDL(d)
-		if err != nil {
+		turn := everything.Turn(d, func() []*event.Table { return nil })
+		if turn.Err != nil {
 			out.end = d.SwitchTS
 			break
 		}
-		for _, id := range decision.Removed {
+		for _, id := range turn.Removed {
 			i := slices.IndexFunc(out.lives, func(l life) bool { return l.id == id && l.to == tso.Max })
 			out.lives[i].to = d.SwitchTS
 		}
-		from := d.SwitchTS
-		if d.Action == event.ActionRecoverTable || d.Action == event.ActionRecoverSchema {
-			from = d.FinishedTS
-		}
-		for _, id := range decision.Added {
-			out.lives = append(out.lives, life{id, from, tso.Max})
+		for _, id := range turn.Added {
+			out.lives = append(out.lives, life{id, turn.AddedAt, tso.Max})
 		}
 	}
 	return out
@@ -197,7 +196,7 @@ func (r *recorded) begin(start tso.TS) {
 		if everything.Table(table) != filter.Wanted {
 			continue
 		}
-		for _, id := range table.PhysicalIDs() {
+		for _, id := range table.SpanIDs() {
 			r.lives = append(r.lives, life{id, start, tso.Max})
 		}
 	}

@@ -21,7 +21,10 @@ const (
 	movesMost = 256
 )
 
-const causeLimit = "its rows may be written up to here"
+const (
+	causeLimit = "its rows may be written up to here"
+	causeCover = "its partitions are others from here on"
+)
 
 // rounds reads the places, one after the other.
 type rounds struct {
@@ -206,17 +209,14 @@ func (r *rounds) obey(ctx context.Context, o order) error {
 
 // follow begins a place.
 func (r *rounds) follow(ctx context.Context, o order) (*place, error) {
-	p := &place{of: o.of, from: o.from}
+	p := &place{of: o.of, from: o.from, last: max(o.from, r.cfg.StartTS), cover: cover{of: o.of}}
 	p.rows = r.group.NewReader(ingest.ReaderConfig{
 		FilterLoop: r.cfg.FilterLoop, Record: r.stages.Recorder.Record, Wake: func() { r.advanced(p) },
 	})
 	r.mu.Lock()
 	r.places[o.of] = p
 	r.mu.Unlock()
-	if err := p.rows.Follow(ctx, o.of, max(o.from, r.cfg.StartTS)); err != nil {
-		return nil, err
-	}
-	r.advanced(p) // what it has joined may be further
+	r.advanced(p)
 	return p, nil
 }
 
@@ -303,6 +303,9 @@ func (r *rounds) visit(ctx context.Context, p *place) error {
 		return p.rows.Err()
 	default:
 	}
+	if known, err := r.settle(ctx, p); !known || err != nil {
+		return err
+	}
 	switch {
 	case p.phase == following:
 		if resolved := p.rows.Resolved(); !p.arrived && resolved > max(p.from, r.cfg.StartTS) {
@@ -316,12 +319,15 @@ func (r *rounds) visit(ctx context.Context, p *place) error {
 		return r.read(ctx, p, p.resolved)
 	}
 	bound, cause := r.bound(p)
+	changes := p.cover.upto < bound
+	if changes {
+		bound, cause = p.cover.upto, causeCover
+	}
 	resolved, rows := p.rows.Look(p.last, bound)
 	if resolved <= bound {
 		bound, cause = resolved, causeSpans
-	} else if !p.waits {
-		p.waits = true
-		r.held = append(r.held, p)
+	} else if !changes {
+		r.hold(p)
 	}
 	switch {
 	case bound <= p.upto:
@@ -331,6 +337,9 @@ func (r *rounds) visit(ctx context.Context, p *place) error {
 			r.stages.Recorder.Record(moveOf(p, cause, bound))
 		}
 		return r.read(ctx, p, bound)
+	}
+	if changes && bound == p.cover.upto {
+		r.advanced(p) // it goes on there with others
 	}
 	p.last, p.upto, p.resolved = max(p.last, bound), bound, bound
 	r.moves = append(r.moves, move{p, due{forget: p.last, upto: bound, resolved: bound, bytes: p.bytes}})
@@ -387,7 +396,7 @@ func (r *rounds) takeUp(ctx context.Context, p *place, bound tso.TS) error {
 			}
 		}
 	}
-	r.current = p
+	r.current, r.cutter.span = p, p.of.TableID
 	if p.turn != nil {
 		return nil
 	}

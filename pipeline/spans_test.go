@@ -245,6 +245,12 @@ func TestWhatWasOnlyPreparedHasWrittenNothing(t *testing.T) {
 		p.s.Stop(tableSpan(1))
 		p.s.Prepare(tableSpan(1), 102)
 		p.wantNews("1 ended at 0")
+		p.resolve(102)
+		if synctest.Wait(); len(p.up.ids()) > 0 {
+			t.Fatal("it is followed before it is known what is stored under its id")
+		}
+		p.resolve(103)
+		synctest.Wait()
 		p.up.send(1, 103)
 		p.wantNews("1 arrived 103")
 	})
@@ -307,6 +313,7 @@ func TestSchemaAndGateBoundTheSpans(t *testing.T) {
 		g := &stopGate{limit: 104, moved: make(chan struct{}, 1)}
 		p := partOf(t, sorter.NewMemory(1<<30), func(c *pipeline.SpansConfig) { c.Gate = g }, table(1, "a"))
 		p.s.Write(tableSpan(1), 100)
+		p.resolve(101)
 		synctest.Wait()
 		p.up.send(1, 120, put(1, 102, 1, 1), put(1, 104, 2, 2), put(1, 106, 3, 3))
 		p.want()
@@ -317,7 +324,7 @@ func TestSchemaAndGateBoundTheSpans(t *testing.T) {
 		g.limit = 110
 		g.moved <- struct{}{}
 		p.want("106 a:insert:3=3")
-		p.wantNews("1 at 103 of 103", "1 at 104 of 104", "1 at 110 of 110")
+		p.wantNews("1 at 101 of 101", "1 at 103 of 103", "1 at 104 of 104", "1 at 110 of 110")
 	})
 }
 
@@ -390,6 +397,7 @@ func TestFailuresNameTheTable(t *testing.T) {
 	})
 	bubble("subscription", t, func(t *testing.T) {
 		p := partOf(t, sorter.NewMemory(1<<30), nil, table(7, "a"))
+		p.resolve(1000)
 		p.s.Prepare(tableSpan(7), 100)
 		synctest.Wait()
 		p.up.give(7, delivery{err: errDown})

@@ -280,6 +280,21 @@ func (s *Store) TableAt(physicalID int64, commitTS tso.TS) (*event.Table, bool) 
 	return nil, false
 }
 
+// Version is the table of a logical id just after ts, and up to where it is that;
+// nil where there is none. Below what is kept it is the first that is.
+func (s *Store) Version(id int64, ts tso.TS) (t *event.Table, upto tso.TS) {
+	l := s.lines[id]
+	if l == nil || len(l.versions) == 0 {
+		return nil, tso.Max
+	}
+	for i := range l.versions {
+		if v := &l.versions[i]; ts < v.to && (i == 0 || v.from <= ts) {
+			return v.table, v.to
+		}
+	}
+	return nil, tso.Max
+}
+
 // Tables are all tables, views and sequences that exist just after ts, by id.
 func (s *Store) Tables(ts tso.TS) []*event.Table {
 	var out []*event.Table

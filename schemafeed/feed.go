@@ -281,6 +281,14 @@ func (f *Feed) TableAt(physicalID int64, commitTS tso.TS) (*event.Table, bool) {
 	return f.store.TableAt(physicalID, commitTS)
 }
 
+// Version is the table of a logical id just after ts, and up to where it is that, as far
+// as is known; nil where there is none.
+func (f *Feed) Version(id int64, ts tso.TS) (t *event.Table, upto tso.TS) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.store.Version(id, ts)
+}
+
 // Tables are all tables, views and sequences just after ts, by id.
 func (f *Feed) Tables(ts tso.TS) []*event.Table {
 	f.mu.RLock()

@@ -61,7 +61,7 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// tablesAt are the physical ids that are replicated at a checkpoint.
+// tablesAt are the ids of the spans that are replicated at a checkpoint.
 func (l *Loop) tablesAt(at tso.TS) (ids []span.TableID, err error) {
 	for _, t := range l.feed.Tables(at) {
 		switch l.cfg.Scope.Table(t) {
@@ -69,7 +69,7 @@ func (l *Loop) tablesAt(at tso.TS) (ids []span.TableID, err error) {
 			if _, err := l.cfg.Scope.Rules.Rows(t); err != nil {
 				return nil, err
 			}
-			ids = append(ids, t.PhysicalIDs()...)
+			ids = append(ids, t.SpanIDs()...)
 		case filter.Keyless:
 			l.skip(t.FullName())
 		case filter.OutOfRule:

@@ -89,7 +89,7 @@ func noteOf(d *event.DDL) ddlNote {
 	n := ddlNote{Job: d.JobID, TS: d.SwitchTS}
 	for _, c := range d.Tables {
 		if c.Before != nil && c.Before.Kind == event.BaseTable {
-			n.Tables = append(n.Tables, c.Before.PhysicalIDs()...)
+			n.Tables = append(n.Tables, c.Before.SpanIDs()...)
 		}
 	}
 	return n
