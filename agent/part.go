@@ -277,3 +277,10 @@ func (p *Part) warn(err error) {
 	defer p.mu.Unlock()
 	p.warning = w
 }
+
+// Term is the leave under which the part writes, 0 before an owner has given it one.
+func (p *Part) Term() scheduler.Term {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.half.Term()
+}

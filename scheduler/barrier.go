@@ -25,6 +25,10 @@ type DDL struct {
 	// begun and may be done: rows of its tables at or below TS are downstream and must
 	// not come again, and nothing else is carried out before it was carried out again.
 	Done, Begun bool
+	// Unrecorded tells that once it is done nothing but the watermark will tell a new
+	// owner so, who would carry it out again: no row above it, and none of what it adds,
+	// may be downstream before that is durable.
+	Unrecorded bool
 }
 
 // Name is a table's, or with an empty Table a schema's and all that is in it; the empty
@@ -116,13 +120,35 @@ func (o *Owner) done(d *DDL) {
 	for _, id := range d.Removed {
 		o.dropTable(id)
 	}
-	for _, id := range d.Added {
-		o.addTable(id, max(d.TS, d.AddedAt))
-	}
 	if len(d.Removed) > 0 {
 		for _, p := range o.pending { // one of them may bring back what is gone now
 			o.addEarly(&p.DDL)
 		}
+	}
+	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: d.TS.Prev(), To: d.TS, Cause: "a DDL is done"})
+	o.barrierMoved = true
+	if d.Unrecorded && d.TS > o.saved.Checkpoint {
+		o.later = append(o.later, *d)
+		return
+	}
+	o.begins(d)
+}
+
+// ripen lets go on what waited for a DDL's being done to be durable.
+func (o *Owner) ripen() {
+	o.later = slices.DeleteFunc(o.later, func(d DDL) bool {
+		ripe := d.TS <= o.saved.Checkpoint
+		if ripe {
+			o.begins(&d)
+		}
+		return ripe
+	})
+}
+
+// begins lets the rows above a DDL be written.
+func (o *Owner) begins(d *DDL) {
+	for _, id := range d.Added {
+		o.addTable(id, max(d.TS, d.AddedAt))
 	}
 	tables := slices.Clone(o.barrier.Tables) // messages hold the old one
 	for _, id := range d.Tables {
@@ -134,8 +160,6 @@ func (o *Owner) done(d *DDL) {
 		}
 	}
 	o.barrier.Tables = tables
-	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: d.TS.Prev(), To: d.TS, Cause: "a DDL is done"})
-	o.barrierMoved = true
 	o.tellBarrier()
 }
 
@@ -225,7 +249,8 @@ func meet(a, b []span.TableID) bool {
 
 // blocked tells whether a DDL of a table is not done.
 func (o *Owner) blocked(id span.TableID) bool {
-	return slices.ContainsFunc(o.pending, func(p *pending) bool { return slices.Contains(p.Tables, id) })
+	return slices.ContainsFunc(o.pending, func(p *pending) bool { return slices.Contains(p.Tables, id) }) ||
+		slices.ContainsFunc(o.later, func(d DDL) bool { return slices.Contains(d.Tables, id) })
 }
 
 // askSync lets a sync point be noted: everything up to it is downstream, and nothing

@@ -299,6 +299,7 @@ func (o *Owner) stray(m *member, st *Status) {
 	}
 	s := &ReplicationSet{Span: st.Span, table: t, Checkpoint: st.Checkpoint, State: RemovingState}
 	s.primary.join(s, m)
+	m.tainted = true // the floor at hand may count it
 	m.removing++
 	t.others = append(t.others, s)
 	o.order(m, s, Stop)

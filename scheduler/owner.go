@@ -45,8 +45,9 @@ type Owner struct {
 	schema tso.TS
 
 	pending      []*pending
-	begun        int  // of them were begun by an owner before
-	barrierMoved bool // a DDL may have become ready
+	later        []DDL // done, with nothing to tell but the watermark, which is not durable there
+	begun        int   // of them were begun by an owner before
+	barrierMoved bool  // a DDL may have become ready
 	barrier      Barrier
 	barrierNo    uint64 // counts its changes
 	sync         tso.TS
@@ -308,7 +309,7 @@ func (o *Owner) Look(v View) Ready {
 	o.advance()
 	o.speak()
 	r := Ready{
-		Watermark: o.mark, Log: o.log, Urgent: o.mark.Checkpoint >= o.sync && o.saved.Checkpoint < o.sync,
+		Watermark: o.mark, Log: o.log, Urgent: o.urgent(),
 		Fences: o.fences, Cuts: o.cuts, DDLs: o.run, Sync: o.note, Messages: o.out, Faults: o.faults, Warnings: o.warnings, Trace: o.trace, Moves: o.moves, Err: o.err,
 	}
 	o.log.Extents = nil
@@ -350,6 +351,7 @@ func (o *Owner) Saved(w Watermark) {
 		o.sync, o.syncAt = o.cfg.syncAbove(o.saved.Checkpoint), syncAhead
 		o.barrierMoved = true // DDLs above may have waited for it alone
 	}
+	o.ripen()
 	o.tellBarrier()
 }
 
@@ -364,6 +366,12 @@ func (o *Owner) Gate(resolved tso.TS) {
 	o.tellBarrier()
 }
 
+// urgent tells whether something waits for the watermark to be durable.
+func (o *Owner) urgent() bool {
+	return o.mark.Checkpoint >= o.sync && o.saved.Checkpoint < o.sync ||
+		slices.ContainsFunc(o.later, func(d DDL) bool { return o.mark.Checkpoint >= d.TS })
+}
+
 // Watermark is how far the changefeed is, durable or not.
 func (o *Owner) Watermark() Watermark { return o.mark }
 
@@ -372,7 +380,7 @@ func (o *Owner) Rebuilding() bool { return o.rebuilding }
 
 // Settled tells whether nothing is under way: every span replicates.
 func (o *Owner) Settled() bool {
-	return !o.rebuilding && len(o.lost) == 0 && o.moving == 0 && o.loose.min() == tso.Max && len(o.pending) == 0
+	return !o.rebuilding && len(o.lost) == 0 && o.moving == 0 && o.loose.min() == tso.Max && len(o.pending)+len(o.later) == 0
 }
 
 // Pending is how many DDLs are known and not done.

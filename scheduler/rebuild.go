@@ -54,6 +54,12 @@ func (o *Owner) attach(s *ReplicationSet, m *member, st *Status) {
 	o.raise(s, st.Checkpoint)
 	switch st.Phase {
 	case Writing:
+		if st.Checkpoint < o.saved.Checkpoint {
+			// Somebody else has written it since, and is gone: this one was fenced off and
+			// does not know. What it writes is refused, and where it is says nothing.
+			o.stray(m, st)
+			return
+		}
 		if old := s.primary.m; old != nil {
 			if !newer(st.Grant, s.grant) {
 				o.stray(m, st)

@@ -175,6 +175,9 @@ func (o *Owner) advance() {
 	if len(o.pending) > 0 {
 		at = min(at, o.pending[0].TS.Prev())
 	}
+	for i := range o.later {
+		at = min(at, o.later[i].TS) // what they add begins there once they are durably done
+	}
 	if at >= o.sync {
 		at = o.sync.Prev()
 		o.askSync()

@@ -30,7 +30,7 @@ func (l *Loop) handOut(r scheduler.Ready) {
 		d := &r.DDLs[i]
 		e := errand{ddl: d, turn: l.turns[d.Job]}
 		delete(l.turns, d.Job)
-		if e.turn.Err == nil && !d.Begun && (!l.keeps || e.turn.Send == nil) {
+		if e.turn.Err == nil && !d.Begun && d.Unrecorded {
 			// Nobody but the watermark tells the next owner that it is done. Rows of a
 			// table that it ends would come again, after those of one that it begins.
 			e.after = d.TS.Prev()

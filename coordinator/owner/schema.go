@@ -56,6 +56,7 @@ func (l *Loop) place(d *event.DDL, t *filter.Turn) (scheduler.DDL, bool) {
 		Job: d.JobID, TS: d.SwitchTS,
 		Tables: t.Tables, Added: t.Added, Removed: t.Removed, AddedAt: t.AddedAt,
 	}
+	x.Unrecorded = !l.keeps || t.Send == nil
 	for _, n := range t.Names {
 		x.Names = append(x.Names, scheduler.Name(n))
 	}

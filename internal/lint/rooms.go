@@ -70,6 +70,7 @@ var rooms = []Room{
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 
 	{"sim", Pure, "the pure cores in one seeded, simulated cluster, and what holds after every step", wordsAnd("scheduler")},
+	{"sim/shells", Kit, "the shells as they ship in one seeded, simulated cluster, in virtual time", nil},
 
 	// For tests.
 	{"objstore/objstoretest", Kit, "what every bucket has to pass, the servers that tests write to, and a bucket that fails on command", []string{"cdcerr", "objstore"}},

@@ -1,0 +1,423 @@
+package shells_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/filter"
+	"github.com/sluice-cdc/sluice/ingest"
+	"github.com/sluice-cdc/sluice/pipeline"
+	"github.com/sluice-cdc/sluice/scheduler"
+	"github.com/sluice-cdc/sluice/schemafeed"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+const (
+	leaseTTL    = 2 * time.Second
+	leaseMargin = 300 * time.Millisecond
+	renewEvery  = 200 * time.Millisecond
+)
+
+// world is a cluster, all that it talks to, and what has gone wrong.
+type world struct {
+	scope filter.Scope
+	all   errgroup.Group // every goroutine of the world
+
+	mu      sync.Mutex
+	rng     *rand.Rand // guarded by mu, like all below
+	up      database
+	down    downstream
+	nodes   []*node // those that run
+	dead    []*node // whose keys are still in etcd
+	born    int
+	changed map[*node]chan struct{}
+
+	rev     scheduler.Revision
+	reign   scheduler.Revision // of the owner of the moment, 0 for none
+	leader  *node
+	durable scheduler.Watermark
+	owners  int
+
+	weather  weather
+	cuts     map[[2]*node]time.Time // until when nothing gets from one to the other
+	late     int
+	sent     int
+	lost     int
+	over     bool
+	first    error
+	failures int // of saves
+}
+
+// weather is how the network and etcd are.
+type weather struct {
+	drop, double, slow, save float64
+}
+
+// node is one run of one server.
+type node struct {
+	w   *world
+	id  capture.ID
+	end context.CancelFunc // of all of it
+	run *errgroup.Group
+
+	in   *ingest.Ingest
+	part *agent.Part
+	line *partLine
+	lead *lead
+
+	// Guarded by the world's mu.
+	dead    bool
+	life    capture.Liveness
+	lease   time.Time // until when it may write
+	expires time.Time // etcd's
+	away    time.Time // until when it does not reach etcd
+
+	grants map[int64]uint64 // by table; the sink's
+}
+
+// lead is a run of the owner's loop on a node.
+type lead struct {
+	loop *owner.Loop
+	line *ownerLine
+	end  context.CancelFunc
+}
+
+func text(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+func (w *world) failLocked(format string, args ...any) {
+	if w.first == nil {
+		w.first = fmt.Errorf("after %v: %s", time.Since(w.up.begin).Round(time.Millisecond), text(format, args...))
+	}
+}
+
+func (w *world) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.first
+}
+
+// pass lets up to so many milliseconds go by, a tenth of them at least.
+func (w *world) pass(ctx context.Context, ms int) error {
+	w.mu.Lock()
+	d := time.Duration(ms)*time.Millisecond/10 + time.Duration(w.rng.IntN(ms*900))*time.Microsecond
+	if w.rng.Float64() < w.weather.slow/4 {
+		d *= 20
+	}
+	w.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func newWorld(rng *rand.Rand) *world {
+	rules, err := filter.New(filter.Config{Rules: []string{"d.*"}})
+	if err != nil {
+		panic(err)
+	}
+	w := &world{
+		scope: filter.Scope{Rules: rules}, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)),
+		up: database{begin: time.Now(), all: map[int64]*source{}}, changed: map[*node]chan struct{}{}, cuts: map[[2]*node]time.Time{}, rev: 1,
+		down: downstream{floors: map[capture.ID]scheduler.Term{}, fenced: rng.IntN(2) == 0},
+	}
+	for i := range 1 + rng.IntN(3) {
+		w.up.create(text("t%d", i))
+	}
+	at := w.up.next()
+	w.durable = scheduler.Watermark{Checkpoint: at, Resolved: at}
+	w.down.synced = at
+	if rng.IntN(3) == 0 {
+		w.down.syncEvery = int64(300 + rng.IntN(700))
+	}
+	return w
+}
+
+// start begins a node.
+func (w *world) start() {
+	rows := sorter.NewMemory(1 << 20)
+	w.mu.Lock()
+	w.born++
+	ctx, end := context.WithCancel(context.Background())
+	g, ctx := errgroup.WithContext(ctx)
+	n := &node{w: w, id: capture.ID(text("c%02d", w.born)), end: end, run: g, in: ingest.New(stream{w}, rows), grants: map[int64]uint64{}}
+	n.line = &partLine{n: n, ready: make(chan struct{}, 1)}
+	w.rev++
+	// The owner of the moment, or whoever comes after this moment.
+	floor := w.reign
+	if floor == 0 {
+		floor = w.rev + 1
+	}
+	w.renewLocked(n)
+	at := w.durable.Checkpoint
+	w.mu.Unlock()
+	cfg := agent.PartConfig{
+		Name: "d/f", ID: n.id, Epoch: 1, Floor: floor, StartTS: 2, Checkpoint: at,
+		Filter: filter.Config{Rules: []string{"d.*"}}, Line: n.line,
+		Liveness: func() capture.Liveness { w.mu.Lock(); defer w.mu.Unlock(); return n.life },
+		Lease:    func() time.Time { return w.leaseOf(n) },
+		Open: func(ctx context.Context, o agent.Opening) (sink.Sink, error) {
+			return &rowSink{w: w, n: n, term: o.Term, replayed: o.Replayed}, w.pass(ctx, 20)
+		},
+	}
+	p, err := agent.NewPart(cfg, path{n})
+	w.mu.Lock()
+	if err != nil {
+		w.failLocked("%v", err)
+	}
+	n.part = p
+	w.nodes = append(w.nodes, n)
+	w.changed[n] = make(chan struct{}, 1)
+	w.joinedLocked()
+	w.mu.Unlock()
+	g.Go(func() error { return n.in.Run(ctx) })
+	g.Go(func() error { return p.Run(ctx) })
+	w.all.Go(func() error {
+		_ = g.Wait()
+		return rows.Close()
+	})
+}
+
+func (w *world) joinedLocked() {
+	for _, c := range w.changed {
+		signal(c)
+	}
+}
+
+func (w *world) renewLocked(n *node) {
+	n.expires = time.Now().Add(leaseTTL)
+	n.lease = n.expires.Add(-leaseMargin)
+}
+
+func (w *world) leaseOf(n *node) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return n.lease
+}
+
+// crash ends a node; its key is in etcd for as long as its lease.
+func (w *world) crash(n *node) {
+	w.mu.Lock()
+	n.dead = true
+	w.nodes = slices.DeleteFunc(w.nodes, func(x *node) bool { return x == n })
+	w.dead = append(w.dead, n)
+	delete(w.changed, n)
+	l := n.lead
+	w.mu.Unlock()
+	n.end()
+	if l != nil {
+		l.end()
+	}
+}
+
+// keep renews leases, ends those that are over, and sees to it that there is an owner.
+func (w *world) keep(ctx context.Context) error {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		w.mu.Lock()
+		now := time.Now()
+		var over []*node
+		for _, n := range w.nodes {
+			switch {
+			case now.Before(n.away):
+			case now.Before(n.expires):
+				w.renewLocked(n)
+			}
+			if !now.Before(n.expires) {
+				over = append(over, n)
+			}
+		}
+		w.dead = slices.DeleteFunc(w.dead, func(n *node) bool {
+			if now.Before(n.expires) {
+				return false
+			}
+			if w.leader == n {
+				w.leader, w.reign = nil, 0
+			}
+			w.joinedLocked()
+			return true
+		})
+		w.mu.Unlock()
+		for _, n := range over { // its session is over: it begins anew under another name
+			w.crash(n)
+			w.start()
+		}
+		w.elect()
+	}
+}
+
+// elect gives the cluster to a node if nobody has it.
+func (w *world) elect() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var can []*node
+	for _, n := range w.nodes {
+		if n.lead == nil && time.Now().After(n.away) && n.life == capture.Alive {
+			can = append(can, n)
+		}
+	}
+	if w.leader != nil || len(can) == 0 || w.over {
+		return
+	}
+	n := can[w.rng.IntN(len(can))]
+	w.rev++
+	w.reign, w.leader = w.rev, n
+	w.owners++
+	w.leadLocked(n, w.rev)
+}
+
+// resign takes the cluster from its owner, who learns of it or not. Where nobody would
+// refuse it, it is given back by an owner who has ended what it did.
+func (w *world) resign(tell bool) {
+	w.mu.Lock()
+	n := w.leader
+	if n == nil {
+		w.mu.Unlock()
+		return
+	}
+	l := n.lead
+	if w.down.fenced || l == nil {
+		w.leader, w.reign = nil, 0
+	} else {
+		tell = true
+	}
+	w.mu.Unlock()
+	if tell && l != nil {
+		l.end()
+	}
+}
+
+func (w *world) leadLocked(n *node, rev scheduler.Revision) {
+	ln := &ownerLine{n: n, rev: rev, ready: make(chan struct{}, 1)}
+	cfg := owner.Default()
+	cfg.Changefeed, cfg.Scope, cfg.Line, cfg.Changed, cfg.Watermark = "d/f", w.scope, ln, w.changed[n], w.durable
+	cfg.Scheduler.Owner, cfg.Scheduler.Epoch, cfg.Scheduler.SyncEvery = rev, 1, w.down.syncEvery
+	cfg.SaveEvery = 100 * time.Millisecond
+	cfg.Members = func() []scheduler.Member { return w.members(n) }
+	cfg.Open = func(context.Context) (sink.Sink, error) { return w.openForOwner(rev) }
+	cfg.Load = func(ctx context.Context, at tso.TS) (owner.Feed, error) {
+		f := w.feed(schemafeed.Config{StartTS: at.Next()})
+		return f, f.Load(ctx)
+	}
+	cfg.Save = func(ctx context.Context, checkpoint, resolved tso.TS) error {
+		return w.save(ctx, n, rev, scheduler.Watermark{Checkpoint: checkpoint, Resolved: resolved})
+	}
+	cfg.Grant = func() sink.Grant { return sink.Grant{Deadline: w.leaseOf(n), Epoch: 1, Fence: uint64(rev)} }
+	loop, err := owner.New(cfg)
+	if err != nil {
+		w.failLocked("%v", err)
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	l := &lead{loop: loop, line: ln, end: end}
+	n.lead = l
+	w.all.Go(func() error {
+		err := loop.Run(ctx)
+		end()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		n.lead = nil
+		switch {
+		case ctx.Err() != nil && errors.Is(err, context.Canceled), cdcerr.NotOwner.Is(err), cdcerr.Fenced.Is(err), cdcerr.LeaveEnded.Is(err):
+		default:
+			w.failLocked("P8: the owner's run on %s ended: %v", n.id, err)
+		}
+		if w.leader == n && w.reign == rev { // its run is over: somebody else goes on
+			w.leader, w.reign = nil, 0
+		}
+		return nil
+	})
+}
+
+// members are the captures in etcd, by id; who does not reach etcd knows what it knew.
+func (w *world) members(*node) (out []scheduler.Member) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range slices.Concat(w.nodes, w.dead) {
+		out = append(out, scheduler.Member{ID: n.id, Liveness: n.life})
+	}
+	slices.SortFunc(out, func(a, b scheduler.Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out
+}
+
+// save makes a watermark durable, for the owner of the moment.
+func (w *world) save(ctx context.Context, n *node, rev scheduler.Revision, to scheduler.Watermark) error {
+	if err := w.pass(ctx, 10); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	away := time.Now().Before(n.away) || w.rng.Float64() < w.weather.save
+	if away && w.rng.IntN(2) == 0 {
+		w.failures++
+		return cdcerr.MetaUnreachable.New("etcd is away")
+	}
+	if w.reign != rev {
+		return cdcerr.NotOwner.New("%d is, not %d", w.reign, rev)
+	}
+	if to.Checkpoint < w.durable.Checkpoint || to.Resolved < w.durable.Resolved || to.Checkpoint > to.Resolved {
+		w.failLocked("P3: %v is to be durable after %v", to, w.durable)
+	}
+	if missing := w.wholeLocked(to.Checkpoint); missing != "" {
+		w.failLocked("P3: %d is to be durable without %s", to.Checkpoint, missing)
+	}
+	if to.Checkpoint >= w.down.nextSync() {
+		w.failLocked("P6: %d is to be durable, sync point %d is not noted", to.Checkpoint, w.down.nextSync())
+	}
+	w.durable = to
+	if away { // it was made durable, and nobody heard
+		w.failures++
+		return cdcerr.MetaUnreachable.New("etcd is away")
+	}
+	return nil
+}
+
+// path is a node's data path.
+type path struct{ n *node }
+
+func (p path) TS(ctx context.Context) (tso.TS, error) {
+	if err := p.n.w.pass(ctx, 3); err != nil {
+		return 0, err
+	}
+	p.n.w.mu.Lock()
+	defer p.n.w.mu.Unlock()
+	return p.n.w.up.next(), nil
+}
+
+func (p path) Feed(cfg schemafeed.Config) agent.Feed { return p.n.w.feed(cfg) }
+
+func (p path) Engine(cfg pipeline.SpansConfig, s pipeline.Schema) agent.Engine {
+	cfg.FlushEvery = 20 * time.Millisecond
+	cfg.Log = slog.New(slog.DiscardHandler)
+	return pipeline.NewSpans(cfg, p.n.in, s)
+}
+
+func (p path) Snapshot() *agent.Snapshot { return nil }
+
+func (p path) LogFeed(cfg pipeline.LogFeedConfig, s pipeline.Schema) agent.LogFeed {
+	return pipeline.NewLogFeed(cfg, p.n.in, s)
+}
