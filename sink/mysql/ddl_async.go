@@ -72,7 +72,14 @@ func (r *ddlRun) goesOn(ctx context.Context, text string, before marks) (done bo
 }
 
 func (b *building) failed() error {
-	return cdcerr.ExecDDLFailed.New("job %d: TiDB began %s, and has taken it back: ADMIN SHOW DDL JOBS says why; add the index by hand, and resume the changefeed behind this DDL", b.Job, b.Text)
+	return cdcerr.ExecDDLFailed.Wrap(takenBack{}, "job %d: TiDB began %s", b.Job, b.Text)
+}
+
+// takenBack is that TiDB ended a statement's job without its effect.
+type takenBack struct{}
+
+func (takenBack) Error() string {
+	return "it has taken it back: ADMIN SHOW DDL JOBS says why; add the index by hand, and resume the changefeed"
 }
 
 // stateOf asks for a statement's newest job.

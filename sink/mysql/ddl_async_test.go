@@ -138,6 +138,37 @@ func TestWhatBecameOfAnIndex(t *testing.T) {
 	w.closed(w.sink)
 }
 
+// An index that TiDB has taken back is not under way: it is added when the changefeed
+// is resumed, also where the process that began it has ended before it learnt of that.
+func TestAnIndexThatWasTakenBackIsAddedAgain(t *testing.T) {
+	w, p := playTiDB(t)
+	mustExec(t, w.db, "create or replace database played")
+	mustExec(t, w.db, "delete from fake_information_s.ddl_jobs")
+	open := func() *Sink {
+		w.sink = lived(t, p.uri("async-ddl-timeout=1h", "reconnect-timeout=1ms"), "taken back", nil)
+		return w.sink
+	}
+	open()
+	tab := w.create("create table t (a int primary key, b int)")
+	add, text := w.addIndex(tab, "kb")
+	p.cutAt(cut{"ADD INDEX", true}, cut{"", true}, cut{"", true}, cut{"", true})
+	if err := w.sink.DDL(t.Context(), sink.Endless, add); !cdcerr.MySQLConnection.Is(err) {
+		t.Fatal(err)
+	}
+	p.spare()
+	w.closed(w.sink)
+	mustExec(t, w.db, "insert into fake_information_s.ddl_jobs values (8, 'rollback done', "+quoted(text)+")")
+	if err := open().DDL(t.Context(), sink.Endless, add); err == nil || !strings.Contains(err.Error(), "taken it back") {
+		t.Fatal(err)
+	}
+	w.closed(w.sink)
+	if err := open().DDL(t.Context(), sink.Endless, add); err != nil {
+		t.Fatal(err)
+	}
+	w.closed(w.sink)
+	w.want("select count(*) from information_schema.statistics where table_schema = 'played' and index_name = 'kb'", "1")
+}
+
 // A record of an index that TiDB knows nothing of any more is no failure: the index
 // is there, or its lack is said.
 func TestIndexThatTiDBHasForgotten(t *testing.T) {

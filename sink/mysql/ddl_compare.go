@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,6 +18,11 @@ type twin struct {
 	of   *event.Table
 	main string // the statement whose twin this is
 	text string
+	// was makes the table as it was before a DDL that changes it: only what the two
+	// differ in counts. Empty: all counts.
+	was string
+	// added are columns that the DDL adds.
+	added []*event.Column
 }
 
 // twinOf is the table under a name that nobody else has.
@@ -41,30 +47,19 @@ func (s *script) twin(text string) *twin {
 // whatever it calls a type it calls it in both.
 func (r *ddlRun) sameAsWanted(ctx context.Context, text string) error {
 	wanted := r.script.twin(text)
-	var only func(column string) bool // nil: the whole table counts
-	switch r.ddl.Action {
-	case event.ActionAddColumn, event.ActionMultiSchemaChange:
-		c := r.ddl.Tables[0]
-		if c.Before == nil || c.After == nil || c.After.Kind != event.BaseTable {
-			return nil
-		}
-		n, err := tableNode(c.After)
-		if err != nil {
-			return err
-		}
-		w := rewriter{script: new(script), ddl: r.ddl, dialect: r.session.dialect, after: c.After}
-		if err := w.createTable(n); err != nil {
-			return err
-		}
-		wanted = &w.script.twins[0]
-		only = func(name string) bool { return c.After.Column(name) >= 0 && c.Before.Column(name) < 0 }
-	}
 	if wanted == nil {
-		return nil
+		var err error
+		if wanted, err = r.changes(); wanted == nil || err != nil {
+			return err
+		}
 	}
 	var found []string
 	err := r.again(ctx, "comparing a table with what it should be", func(ctx context.Context) (err error) {
-		found, err = r.differences(ctx, wanted, only)
+		if found, err = r.differences(ctx, wanted); err != nil || !r.isNew() {
+			return err
+		}
+		more, err := r.filling(ctx, wanted)
+		found = append(found, more...)
 		return err
 	})
 	if err != nil || len(found) == 0 {
@@ -73,47 +68,132 @@ func (r *ddlRun) sameAsWanted(ctx context.Context, text string) error {
 	return cdcerr.MySQLTableDiffers.New("%s: what it makes is there already, and not the same: %s; drop or rename it downstream, or make it the same", text, strings.Join(found, "; "))
 }
 
-// differences makes the twin, compares, and drops it.
-func (r *ddlRun) differences(ctx context.Context, w *twin, only func(string) bool) ([]string, error) {
-	if err := r.leave.Check(); err != nil {
-		return nil, err
+// changes is the twin of a table whose columns or indexes a DDL changes, nil where it
+// does not.
+func (r *ddlRun) changes() (*twin, error) {
+	if len(r.ddl.Tables) != 1 {
+		return nil, nil
 	}
-	drop := "DROP TABLE IF EXISTS " + qualified(w.of.Schema, twinOf(w.of).Name)
-	for _, text := range []string{drop, w.text} {
-		if err := r.session.exec(ctx, 0, text); err != nil {
-			return nil, fmt.Errorf("%s: %w", text, err)
+	c := r.ddl.Tables[0]
+	if c.Before == nil || c.After == nil || c.After.Kind != event.BaseTable || c.Before.ID != c.After.ID || c.Before.FullName() != c.After.FullName() {
+		return nil, nil
+	}
+	if reflect.DeepEqual(c.Before.Columns, c.After.Columns) && reflect.DeepEqual(c.Before.Indexes, c.After.Indexes) {
+		return nil, nil
+	}
+	texts := make([]string, 0, 2)
+	for _, t := range []*event.Table{c.Before, c.After} {
+		n, err := tableNode(t)
+		if err != nil {
+			return nil, err
+		}
+		w := rewriter{script: new(script), ddl: r.ddl, dialect: r.session.dialect, after: t}
+		if err := w.createTable(n); err != nil {
+			return nil, err
+		}
+		texts = append(texts, w.script.twins[0].text)
+	}
+	out := &twin{of: c.After, was: texts[0], text: texts[1]}
+	for i := range c.After.Columns {
+		if x := &c.After.Columns[i]; c.Before.Column(x.Name) < 0 {
+			out.added = append(out.added, x)
 		}
 	}
-	want, err := r.shapeOf(ctx, twinOf(w.of))
+	return out, nil
+}
+
+// isNew tells whether what the DDL makes cannot be the changefeed's own: from before its
+// checkpoint was set back, from one of its name, or TiCDC's, of which this one was
+// imported. What this life of it has made stands on record, whichever run made it.
+func (r *ddlRun) isNew() bool {
+	since := r.since()
+	return since != 0 && r.ddl.SwitchTS > since
+}
+
+// filling says which rows hold what upstream's do not: all those of a table that is
+// new, and of one to which columns are added those that are not filled as upstream
+// filled them.
+func (r *ddlRun) filling(ctx context.Context, w *twin) (out []string, err error) {
+	conn, err := r.session.use(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.session.exec(ctx, 0, drop); err != nil {
-		return nil, fmt.Errorf("%s: %w", drop, err)
+	rows := "SELECT 'row' FROM " + qualified(w.of.Schema, w.of.Name)
+	if w.was == "" {
+		first, err := cellOf(ctx, conn, rows+" LIMIT 1", 1)
+		if first != "" {
+			out = append(out, "it holds rows, and upstream's is new")
+		}
+		return out, err
+	}
+	for _, c := range w.added {
+		if r.cfg.BDR || c.Generated != event.NotGenerated || c.Flag&event.FlagAutoIncrement != 0 || c.Absent.IsMissing() {
+			continue // the other side may have written its own, or each row has another
+		}
+		match, err := appendMatch(nil, c.Absent, w.of, c, r.session.dialect)
+		if err != nil {
+			return nil, err
+		}
+		first, err := cellOf(ctx, conn, rows+" WHERE NOT ("+string(match)+") LIMIT 1", 1)
+		if err != nil {
+			return nil, err
+		}
+		if first != "" {
+			out = append(out, "column "+c.Name+" has other values than those that upstream gave the rows that were there")
+		}
+	}
+	return out, nil
+}
+
+// differences makes the twins, compares, and drops them.
+func (r *ddlRun) differences(ctx context.Context, w *twin) ([]string, error) {
+	want, err := r.twinShape(ctx, w, w.text)
+	if err != nil {
+		return nil, err
 	}
 	have, err := r.shapeOf(ctx, w.of)
 	if err != nil {
 		return nil, err
 	}
-	if only != nil {
-		return have.columns.against(want.columns, "column", only), nil
+	if w.was == "" {
+		all := func(string) bool { return true }
+		return slices.Concat(have.columns.against(want.columns, "column", all), have.indexes.against(want.indexes, "index", all), have.rest.against(want.rest, "", all)), nil
 	}
-	all := func(string) bool { return true }
-	out := slices.Concat(have.columns.against(want.columns, "column", all), have.indexes.against(want.indexes, "index", all), have.rest.against(want.rest, "", all))
-	if replayed := r.cfg.replayed(); r.ddl.SwitchTS <= replayed || replayed == 0 {
-		// It may be the changefeed's own, with its rows: from before its checkpoint was
-		// set back, from one of its name, or TiCDC's, of which this one was imported.
-		return out, nil
-	}
-	conn, err := r.session.use(ctx)
+	was, err := r.twinShape(ctx, w, w.was)
 	if err != nil {
 		return nil, err
 	}
-	first, err := cellOf(ctx, conn, "SELECT 'row' FROM "+qualified(w.of.Schema, w.of.Name)+" LIMIT 1", 1)
-	if first != "" {
-		out = append(out, "it holds rows, and upstream's is new")
+	return slices.Concat(have.columns.against(want.columns, "column", was.columns.otherwise(want.columns)),
+		have.indexes.against(want.indexes, "index", was.indexes.otherwise(want.indexes))), nil
+}
+
+// twinShape makes a twin, asks how it is made, and drops it.
+func (r *ddlRun) twinShape(ctx context.Context, w *twin, text string) (out shape, err error) {
+	if err := r.leave.Check(); err != nil {
+		return out, err
 	}
-	return out, err
+	drop := "DROP TABLE IF EXISTS " + qualified(w.of.Schema, twinOf(w.of).Name)
+	for _, text := range []string{drop, text} {
+		if err := r.session.exec(ctx, 0, text); err != nil {
+			return out, fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	if out, err = r.shapeOf(ctx, twinOf(w.of)); err != nil {
+		return out, err
+	}
+	if err := r.session.exec(ctx, 0, drop); err != nil {
+		return out, fmt.Errorf("%s: %w", drop, err)
+	}
+	return out, nil
+}
+
+// otherwise tells of which names d and want say something else.
+func (d described) otherwise(want described) func(string) bool {
+	return func(name string) bool {
+		was, wasThere := d[name]
+		is, isThere := want[name]
+		return wasThere != isThere || was != is
+	}
 }
 
 // described are parts of a table by name.

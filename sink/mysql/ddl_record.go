@@ -53,6 +53,9 @@ type noted struct {
 	// Rows is up to where all rows are downstream, whatever their table. Below it
 	// or at it no row is to come again that parts is not about.
 	Rows tso.TS `json:"rows"`
+	// Since is where the first run of this life began: what was made upstream above it
+	// nobody but this life can have brought. 0: not known.
+	Since tso.TS `json:"since,omitempty"`
 	// Below is from where on DDLs are told one by one: all below are done.
 	Below tso.TS    `json:"below"`
 	Done  []ddlNote `json:"executed,omitempty"`
@@ -83,6 +86,9 @@ type underway struct {
 	Script    string `json:"script"`
 	Statement int    `json:"statement"`
 	Before    marks  `json:"before"`
+	// Refused tells that the server answered, and did not carry the statement out: what
+	// is changed about its tables from then on is somebody else's doing.
+	Refused bool `json:"refused,omitempty"`
 }
 
 func noteOf(d *event.DDL) ddlNote {
@@ -113,6 +119,9 @@ func (n *noted) begun(d *event.DDL, s *script) (*underway, error) {
 		return nil, nil
 	}
 	now := &n.Begun[at]
+	if now.Refused && now.Statement == 0 {
+		return nil, nil // nothing of it is in effect, whatever its statements were
+	}
 	if now.Script != s.digest() {
 		return nil, cdcerr.ExecDDLFailed.New("job %d at %d: tidb_cdc.ddl_ts_v1 says that its statement %d was under way, and the statements were others than now (%s), so another release, "+
 			"configuration or version of the downstream began them: see what of the DDL is in effect, finish it by hand, and resume with an event filter that leaves this DDL out",
@@ -152,6 +161,15 @@ func (s *Sink) beginning(d *event.DDL, on *script, statement int, before marks) 
 	return next
 }
 
+// refusing is what is noted after the server refused a statement.
+func (s *Sink) refusing(d *event.DDL, on *script, statement int) *noted {
+	next := s.beginning(d, on, statement, marks{})
+	if next != nil {
+		next.Begun[len(next.Begun)-1].Refused = true
+	}
+	return next
+}
+
 // done is what is noted after the last statement.
 func (s *Sink) done(d *event.DDL) *noted {
 	next := s.following(d)
@@ -174,7 +192,7 @@ func (s *Sink) following(d *event.DDL) *noted {
 			below = rows.Next()
 		}
 	}
-	next := &noted{Version: notedVersion, Life: n.Life, Rows: max(rows, n.Rows), Below: max(below, n.Below), ts: d.SwitchTS, from: n.from, parts: n.parts, last: n.last}
+	next := &noted{Version: notedVersion, Life: n.Life, Rows: max(rows, n.Rows), Since: s.since(), Below: max(below, n.Below), ts: d.SwitchTS, from: n.from, parts: n.parts, last: n.last}
 	for _, o := range n.Done {
 		if o.TS >= next.Below {
 			next.Done = append(next.Done, o)
@@ -186,6 +204,36 @@ func (s *Sink) following(d *event.DDL) *noted {
 		}
 	}
 	return next
+}
+
+// since is above which what was made upstream can only be this life's downstream; 0:
+// not known. Without a record it is so for this run alone.
+func (s *Sink) since() tso.TS {
+	if s.noted != nil && s.noted.Since != 0 {
+		return s.noted.Since
+	}
+	return s.cfg.replayed()
+}
+
+// noteSince notes where this life began, before the first thing that its first run
+// writes: a run that comes after it cannot know any more.
+func (s *Sink) noteSince(ctx context.Context, leave sink.Leave) error {
+	if s.noted == nil || s.noted.Since != 0 || s.cfg.replayed() == 0 {
+		return nil
+	}
+	next := *s.noted
+	next.Since, next.ts = s.cfg.replayed(), next.Rows
+	err := s.again(ctx, "noting where a changefeed begins", func(ctx context.Context) error {
+		if err := leave.Check(); err != nil {
+			return err
+		}
+		return s.writeNoted(ctx, leave, &next)
+	})
+	if err != nil {
+		return coded(err, "noting in tidb_cdc.ddl_ts_v1 where the changefeed begins")
+	}
+	s.noted = &next
+	return nil
 }
 
 // Recorded implements sink.Recorder. What it tells was read when the sink was opened,
@@ -272,7 +320,7 @@ func (s *Sink) readNoted(ctx context.Context) error {
 		text, err = s.notedText(ctx)
 		return err
 	})
-	if faultOf(err) == denied {
+	if unprivileged(err) {
 		return cdcerr.MySQLAccessDenied.Wrap(err, "the user needs CREATE, ALTER, SELECT, INSERT, UPDATE and DELETE on the database tidb_cdc, in which a changefeed notes its DDLs so that "+
 			"each runs once whatever happens; enable-ddl-ts=false in the sink URI does without")
 	}

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,9 @@ func (s *Sink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error {
 		return err
 	}
 	if err := s.claim(ctx, leave); err != nil {
+		return err
+	}
+	if err := s.noteSince(ctx, leave); err != nil {
 		return err
 	}
 	if s.noted.holds(d) {
@@ -130,6 +134,9 @@ func (r *ddlRun) all(ctx context.Context) error {
 func (r *ddlRun) step(ctx context.Context, i int) error {
 	text := r.script.statements[i]
 	before, took, err := r.beginStep(ctx, i)
+	if errors.As(err, new(takenBack)) {
+		return r.refuse(ctx, tried{statement: i, err: err}, r.failed(text, err))
+	}
 	if err != nil {
 		return r.failed(text, err)
 	}
@@ -139,6 +146,7 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 	p := r.patience()
 	for {
 		sent, err := r.attempt(ctx, text, before)
+		this := tried{i, before, sent, err}
 		if err == nil {
 			return nil
 		}
@@ -146,21 +154,25 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 			return r.failed(text, err)
 		}
 		if faultOf(err) != gone && faultOf(err) != contention {
-			return r.settle(ctx, text, err)
+			if badly := r.settle(ctx, text, err); badly != nil {
+				return r.refuse(ctx, this, badly)
+			}
+			return nil
 		}
 		if isGone(err) {
 			r.session.lose()
 		}
 		if ctx.Err() != nil || !p.again(ctx, err) {
-			return r.failed(text, err)
+			return r.refuse(ctx, this, r.failed(text, err))
 		}
 		r.log.Warn("DDL was interrupted", "job", r.ddl.JobID, "statement", text, "error", err)
 		if !sent || isContention(err) {
 			continue // it has not run
 		}
-		took, err := r.tookEffect(ctx, text, before)
+		took, err := r.tookEffect(ctx, i, before)
 		if err != nil {
-			return r.failed(text, err)
+			this.err = err
+			return r.refuse(ctx, this, r.failed(text, err))
 		}
 		if took {
 			r.log.Info("DDL took effect although its answer was lost", "job", r.ddl.JobID, "statement", text)
@@ -169,12 +181,70 @@ func (r *ddlRun) step(ctx context.Context, i int) error {
 	}
 }
 
+// tried is a statement that was tried, and ended with an error.
+type tried struct {
+	statement int
+	before    marks
+	sent      bool // the server may have begun it
+	err       error
+}
+
+// refuse takes back that a statement is under way which the server said that it has not
+// carried out; badly is what comes of the DDL. Whoever comes next would compare the
+// tables with what they were before it, and read as its effect what somebody has done
+// about the refusal:
+//
+//	RENAME a TO b ─▶ refused, b is there ─▶ somebody drops b ─▶ “b is not what it was”
+//
+// Until that stands downstream the error is that of a connection, so that the
+// changefeed comes again by itself and nobody is asked to mend anything. An error after
+// which the statement may have run leaves the note as it is.
+func (r *ddlRun) refuse(ctx context.Context, t tried, badly error) error {
+	if t.sent && !r.answered(t.err) || isGone(t.err) || ctx.Err() != nil {
+		return badly
+	}
+	text := r.script.statements[t.statement]
+	var after marks
+	lookErr := r.again(ctx, "looking at the tables of a DDL", func(ctx context.Context) (err error) {
+		after, err = r.marks(ctx)
+		return err
+	})
+	switch {
+	case lookErr != nil:
+	case r.wholeTells(text) && t.before.compare(after, r.ddl) == tookPlace:
+		r.log.Warn("the downstream refused a DDL, and its tables are not what they were before: it stays noted as under way", "job", r.ddl.JobID, "statement", text, "error", t.err)
+		return badly
+	default:
+		lookErr = r.note(ctx, r.refusing(r.ddl, r.script, t.statement))
+	}
+	if lookErr == nil {
+		return badly
+	}
+	return coded(lookErr, "job %d at %d: noting that the downstream refused it (%s)", r.ddl.JobID, r.ddl.SwitchTS, badly.Error())
+}
+
+// answered tells whether an error is the server's word that a statement was not
+// carried out. On TiDB a job may go on whatever its server says of stores and schemas.
+func (r *ddlRun) answered(err error) bool {
+	e := serverError(err)
+	switch {
+	case faultOf(err) == oversized, errors.As(err, new(takenBack)):
+		return true
+	case e == nil, isGone(err):
+		return false
+	}
+	return !isContention(err) || e.Number < firstOfTiDB
+}
+
+// firstOfTiDB is from where on numbers are TiDB's own.
+const firstOfTiDB = 8000
+
 // beginStep looks at what a statement is about to change and notes it downstream,
 // or finds out whether one took place that was under way when the process ended.
 func (r *ddlRun) beginStep(ctx context.Context, i int) (before marks, took bool, err error) {
 	text := r.script.statements[i]
-	if r.begun != nil && i == r.begun.Statement {
-		if took, err = r.tookEffect(ctx, text, r.begun.Before); err != nil {
+	if r.begun != nil && i == r.begun.Statement && !r.begun.Refused {
+		if took, err = r.tookEffect(ctx, i, r.begun.Before); err != nil {
 			return before, false, err
 		}
 		r.log.Info("DDL was under way when Sluice ended", "job", r.ddl.JobID, "statement", text, "took effect", took)

@@ -12,15 +12,16 @@ import (
 
 // tookEffect tells whether a statement whose answer was lost has run. Statements
 // that may be repeated whatever they did say no.
-func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (bool, error) {
+func (r *ddlRun) tookEffect(ctx context.Context, i int, before marks) (bool, error) {
+	text := r.script.statements[i]
 	if r.async(text, before) {
 		return r.goesOn(ctx, text, before)
 	}
 	if err := r.awaitEnd(ctx, text); err != nil {
 		return false, err
 	}
-	if text == r.script.main && (r.script.zone != nil || len(r.script.first) > 0) {
-		return false, nil // made of several, each of which finds out for itself
+	if !r.wholeTells(text) {
+		return false, nil
 	}
 	var after marks
 	err := r.again(ctx, "looking at the tables of a DDL", func(ctx context.Context) (err error) {
@@ -35,7 +36,7 @@ func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (boo
 	}
 	switch before.compare(after, r.ddl) {
 	case tookPlace:
-		return true, nil
+		return r.shows(ctx, i)
 	case cannotTell:
 		where := ""
 		if before.Server != after.Server {
@@ -46,6 +47,38 @@ func (r *ddlRun) tookEffect(ctx context.Context, text string, before marks) (boo
 			"the PROCESS privilege, held all along, would have told on one server", r.ddl.JobID, text, where)
 	}
 	return false, nil
+}
+
+// wholeTells is false for a statement that is made of several, each of which finds out
+// for itself what it did.
+func (r *ddlRun) wholeTells(text string) bool {
+	return text != r.script.main || r.script.zone == nil && len(r.script.first) == 0
+}
+
+// shows tells whether a statement, since which its tables have changed, is what changed
+// them: somebody else may have, after it was refused and before that was noted. A last
+// statement leaves behind what the DDL makes. One that does not show is run.
+func (r *ddlRun) shows(ctx context.Context, i int) (bool, error) {
+	if i != len(r.script.statements)-1 || r.session.dialect.Kind == Other {
+		return true, nil
+	}
+	shows := false
+	err := r.again(ctx, "looking at a DDL's result", func(ctx context.Context) (err error) {
+		if shows, err = r.inEffect(ctx, r.ddl); !shows || err != nil {
+			return err
+		}
+		w, err := r.changes()
+		if w == nil || err != nil {
+			return err
+		}
+		found, err := r.differences(ctx, w)
+		shows = len(found) == 0
+		return err
+	})
+	if err == nil && !shows {
+		r.log.Warn("a DDL's tables have changed since it was begun, and not by it: it is carried out", "job", r.ddl.JobID, "statement", r.script.statements[i])
+	}
+	return shows, err
 }
 
 // A verdict is what two marks say about a statement between them.

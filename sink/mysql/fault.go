@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 
 	gomysql "github.com/go-sql-driver/mysql"
 
@@ -121,7 +122,14 @@ func faultOf(err error) fault {
 	return refused
 }
 
+// Between these are the numbers of clients' own errors, no server's: a proxy says so
+// that it has lost the server.
+const firstOfClients, endOfClients = 2000, 3000
+
 func faultOfNumber(number uint16) fault {
+	if number >= firstOfClients && number < endOfClients {
+		return gone
+	}
 	switch number {
 	case errServerShutdown, errQueryInterrupted, errConnectionKilled, errIdle, errTooManyConns:
 		return gone
@@ -151,6 +159,12 @@ func faultOfNumber(number uint16) fault {
 func isGone(err error) bool { return err != nil && faultOf(err) == gone }
 
 func isContention(err error) bool { return err != nil && faultOf(err) == contention }
+
+// unprivileged tells whether a user that was let in may not do what it was about to.
+func unprivileged(err error) bool {
+	e := serverError(err)
+	return e != nil && slices.Contains([]uint16{errDBAccessDenied, errTableDenied, errColumnDenied, errSpecificDenied}, e.Number)
+}
 
 // coded gives an error about rows the code of its fault.
 func coded(err error, format string, args ...any) error {

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -8,7 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	gomysql "github.com/go-sql-driver/mysql"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -363,17 +367,41 @@ func TestSlowDisk(t *testing.T) {
 		return w.sink.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 1, nil, cells("1")))})
 	})
 	<-retried
-	<-retried // what the first retry mends is shown to nobody
+	all := told.told() // it was waited for long enough
+	<-retried
 	if _, err := conn.ExecContext(t.Context(), "unlock tables"); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if all := told.told(); len(all) == 0 || !cdcerr.MySQLConnection.Is(all[0]) {
-		t.Error(all)
+	if len(all) != 1 || !cdcerr.MySQLConnection.Is(all[0]) {
+		t.Fatal(all)
+	}
+	for _, part := range []string{"no answer within 200ms", "rows of " + tab.FullName(), server.Addr()} {
+		if !strings.Contains(all[0].Error(), part) {
+			t.Errorf("%v lacks %q", all[0], part)
+		}
 	}
 	w.want("select id from t", "1")
+}
+
+// A lock that is met after a connection was lost may be what was lost: it is shown at
+// once, while others' locks are not.
+func TestALockAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := new(warned)
+		p := patience{budget: time.Minute, warn: told.take}
+		lock := &gomysql.MySQLError{Number: errLockWait}
+		for _, c := range []struct {
+			err  error
+			want int
+		}{{lock, 0}, {driver.ErrBadConn, 0}, {lock, 1}} {
+			if !p.again(t.Context(), c.err) || len(told.told()) != c.want {
+				t.Errorf("%v: want %d told", c.err, c.want)
+			}
+		}
+	})
 }
 
 // A password that is refused as it stands may be base64; what is refused both ways

@@ -175,7 +175,7 @@ func (s *Sink) reachFence(ctx context.Context) error {
 }
 
 func fenceError(err error) error {
-	if faultOf(err) == denied {
+	if unprivileged(err) {
 		return cdcerr.MySQLAccessDenied.Wrap(err, "the user needs CREATE, SELECT, INSERT, UPDATE and DELETE on the database tidb_cdc (GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON tidb_cdc.* TO …), "+
 			"where what is written is compared with a fence, so that nothing stale is; enable-fence=false in the sink URI does without")
 	}
@@ -195,7 +195,7 @@ func (s *Sink) onFence(ctx context.Context, query string) (out [][2]uint64, err 
 	defer cancel()
 	rows, err := conn.QueryContext(wait, query)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(ctx, s.cfg.ReadTimeout, err)
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {

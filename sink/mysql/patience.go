@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -45,7 +46,9 @@ func (p *patience) again(ctx context.Context, err error) bool {
 		if left <= 0 {
 			return false
 		}
-		if p.lost++; p.lost > 1 { // a connection that idled away, a clean restart: the first retry does it
+		// A connection that idled away, a clean restart: the first retry does it. Who
+		// does not answer has been waited for long enough.
+		if p.lost++; p.lost > 1 || errors.As(err, new(silence)) {
 			p.tell(err)
 		}
 		return p.wait(ctx, min(p.pause, left))
@@ -53,7 +56,7 @@ func (p *patience) again(ctx context.Context, err error) bool {
 		if p.tries++; p.tries >= tries {
 			return false
 		}
-		if p.tries >= warnAfter {
+		if p.tries >= warnAfter || p.lost > 0 { // what was lost may be what holds the lock
 			p.tell(err)
 		}
 		return p.wait(ctx, p.pause)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
 )
 
 // scriptDialects are the downstreams for which testdata/ddl.txt says what a
@@ -86,6 +87,14 @@ func TestScriptsRun(t *testing.T) {
 		case err == nil && d.Tables[0].After != nil:
 			if ok, err := w.sink.inEffect(t.Context(), d); !ok || err != nil {
 				t.Errorf("%s: not in effect, %v", block, err)
+			}
+			run := ddlRun{Sink: w.sink, leave: sink.Endless, ddl: d, script: new(script)}
+			if c, err := run.changes(); err != nil {
+				t.Errorf("%s: %v", block, err)
+			} else if c != nil && !strings.Contains(d.Query, " where ") { // the script's table does not say of which rows its index is
+				if found, err := run.differences(t.Context(), c); err != nil || len(found) > 0 {
+					t.Errorf("%s: not what it makes: %q, %v", block, found, err)
+				}
 			}
 		}
 	}

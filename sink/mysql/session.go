@@ -40,6 +40,9 @@ func modeOn(d Dialect, strict bool) string {
 // utc is a zone that needs no time zone tables.
 const utc = "+00:00"
 
+// allRows is no limit to sql_select_limit, of which DEFAULT would be the global value.
+const allRows = "18446744073709551615"
+
 // A setting is one statement of a session's start.
 type setting struct {
 	sql string
@@ -55,6 +58,11 @@ func settings(d Dialect, strict bool, c *Config) []setting {
 		{sql: "SET SESSION time_zone = '" + utc + "'"},
 		{sql: "SET SESSION foreign_key_checks = 0"},
 		{sql: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", optional: d.Kind == Other},
+		// What a server's globals make of every session: statements that nobody commits,
+		// and answers that lack rows without a word.
+		{sql: "SET SESSION autocommit = 1", optional: d.Kind == Other},
+		{sql: "SET SESSION sql_select_limit = " + allRows, optional: d.Kind != MySQL && d.Kind != MariaDB},
+		{sql: "SET SESSION sql_big_selects = 1", optional: true},
 	}
 	if d.Kind == MariaDB || d.Kind == MySQL {
 		// What a transaction wrote to a MyISAM table stays when it is rolled back.
@@ -138,7 +146,7 @@ func OpenDB(cfg Config) (*sql.DB, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return openPool(&connector{cfg: cfg, variables: map[string]string{"time_zone": "'" + utc + "'"}})
+	return openPool(&connector{cfg: cfg, variables: map[string]string{"time_zone": "'" + utc + "'", "autocommit": "1"}})
 }
 
 // connector opens connections, each with the certificates that stand in the
@@ -334,13 +342,33 @@ func (s *session) exec(ctx context.Context, wait time.Duration, text string) err
 	if s.multi {
 		text = s.guard + text
 	}
+	until := ctx
 	if wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wait)
+		until, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	if _, err = conn.ExecContext(ctx, text); err == nil {
+	if _, err = conn.ExecContext(until, text); err == nil {
 		s.used = time.Now()
+	}
+	return unanswered(ctx, wait, err)
+}
+
+// silence is a downstream that has not answered in time.
+type silence struct {
+	wait  time.Duration
+	cause error
+}
+
+func (s silence) Error() string { return fmt.Sprintf("no answer within %v", s.wait) }
+
+func (s silence) Unwrap() error { return s.cause }
+
+// unanswered says of an error how long was waited, if the wait's end is what it is; ctx
+// is that of whoever waits.
+func unanswered(ctx context.Context, wait time.Duration, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return silence{wait, err}
 	}
 	return err
 }

@@ -115,7 +115,10 @@ func (s *Sink) enter(ctx context.Context) error {
 	if err := s.clearFence(ctx, s.cfg.Leave); err != nil {
 		return err
 	}
-	return s.readNoted(ctx)
+	if err := s.readNoted(ctx); err != nil {
+		return err
+	}
+	return s.noteSince(ctx, s.cfg.Leave)
 }
 
 // Dialect is what the downstream is.

@@ -3,8 +3,10 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -78,7 +80,11 @@ func (s *Sink) put(ctx context.Context, leave sink.Leave, txns []event.Txn) erro
 	if len(txns) == 0 {
 		return nil
 	}
-	if err := s.claim(ctx, leave); err != nil {
+	err := s.claim(ctx, leave)
+	if err == nil {
+		err = s.noteSince(ctx, leave)
+	}
+	if err != nil {
 		return fmt.Errorf("transactions from commit-ts %d on: %w", txns[0].CommitTS, err)
 	}
 	b := s.burst
@@ -225,6 +231,7 @@ func (s *Sink) deliver(ctx context.Context, on *session, units []*unit) error {
 		if faultOf(err) == misshapen {
 			err = s.explain(ctx, on, changes, err)
 		}
+		err = s.about(changes, err)
 		first, last := units[0].txn.CommitTS, units[len(units)-1].txn.CommitTS
 		over := leave.Check()
 		if over == nil && p.again(ctx, err) {
@@ -307,7 +314,30 @@ func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ReadTimeout)
 	defer cancel()
 	_, err := conn.ExecContext(wait, "COMMIT")
+	if err = unanswered(context.WithoutCancel(ctx), s.cfg.ReadTimeout, err); errors.As(err, new(silence)) {
+		return fmt.Errorf("COMMIT: %w", err)
+	}
 	return err
+}
+
+// about says of an error that is no table's own which downstream it is about, and which
+// tables' rows were on their way.
+func (s *Sink) about(changes []change, err error) error {
+	if kind := faultOf(err); kind != gone && kind != contention || cdcerr.Of(err) != nil {
+		return err
+	}
+	const some = 3
+	var names []string
+	for i := range changes {
+		if name := changes[i].table.FullName(); !slices.Contains(names, name) {
+			if len(names) == some {
+				names[some-1] += " and others"
+				break
+			}
+			names = append(names, name)
+		}
+	}
+	return fmt.Errorf("%s, rows of %s: %w", s.cfg, strings.Join(names, ", "), err)
 }
 
 func (s *Sink) writer(on *session, run func(text string) error) *writer {
