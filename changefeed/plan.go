@@ -72,7 +72,10 @@ func NewPlan(c *Config, zone *time.Location, tables []*event.Table) (*Plan, erro
 	slices.SortFunc(p.Tables, func(a, b Fate) int {
 		return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Table, b.Table), cmp.Compare(a.ID, b.ID))
 	})
-	if len(p.Of(Replicated)) == 0 {
+	switch {
+	case rules.TakesNone():
+		p.Notes = append(p.Notes, "filter.rules: they take no table, whatever it is called: the last rule that matches a name decides, and here that leaves every name out")
+	case len(p.Of(Replicated)) == 0:
 		p.Notes = append(p.Notes, "no table that there is now would be replicated")
 	}
 	return p, nil

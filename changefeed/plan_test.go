@@ -54,6 +54,10 @@ func TestPlan(t *testing.T) {
 	if p, err = NewPlan(&c, nil, tables); err != nil || len(p.Notes) != 1 {
 		t.Errorf("%+v %v", p, err)
 	}
+	c.Filter.Rules = []string{"!*.*"}
+	if p, err = NewPlan(&c, nil, nil); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "whatever it is called") {
+		t.Errorf("%+v %v", p, err)
+	}
 	c.Filter.Rules = []string{"none"}
 	if _, err = NewPlan(&c, nil, tables); !cdcerr.FilterRuleInvalid.Is(err) {
 		t.Error(err)

@@ -29,6 +29,9 @@ func (r *reign) look(ctx context.Context, w *wanted, service string) error {
 		}
 	}
 	notes, err := r.reach(ctx, &w.info, rowsOf(found, plan))
+	if found.Filter.TakesNone() {
+		w.notes = append(w.notes, plan.Notes...)
+	}
 	w.notes = append(w.notes, notes...)
 	return err
 }

@@ -38,6 +38,20 @@ func TestExpressionsAreRefused(t *testing.T) {
 	}
 }
 
+// A filter that takes nothing is said to whoever makes a changefeed of it.
+func TestCreationNotesAFilterThatTakesNothing(t *testing.T) {
+	s := newSite(t)
+	n := s.node()
+	must(t, s.bank.Prepare(t.Context()))
+	c := s.creation()
+	c.SinkURI, c.Config = "blackhole://", json.RawMessage(`{"filter":{"rules":["!*.*"]}}`)
+	f, err := n.Create(t.Context(), c)
+	must(t, err)
+	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "whatever it is called") {
+		t.Error(f.Notes)
+	}
+}
+
 // An expression that fits no table that there is does not become a changefeed's by an
 // update either; and where its table comes later, that ends the changefeed, and says
 // what does not fit.

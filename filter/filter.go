@@ -235,6 +235,16 @@ func (f *Filter) Schema(schema string) bool {
 	return false
 }
 
+// TakesNone tells whether no table there ever may be could be wanted.
+func (f *Filter) TakesNone() bool {
+	for _, r := range slices.Backward(f.rules) {
+		if !r.exclude || r.schema.matchesAll() && r.table.matchesAll() {
+			return r.exclude
+		}
+	}
+	return true
+}
+
 // IgnoresTxn tells whether the transaction of this start-ts is left out.
 func (f *Filter) IgnoresTxn(start tso.TS) bool {
 	if len(f.ignored) == 0 {

@@ -187,3 +187,21 @@ func FuzzRules(f *testing.F) {
 		}
 	})
 }
+
+func TestTakesNone(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "*.*": false, "!*.*": true, "a.*,!*.*": true, "!*.*,a.b": false, "*.*,!a.*": false, "!a.*": true, "a.*,!*.b": false, "a.b,!**.*": true,
+	} {
+		var rules []string
+		if text != "" {
+			rules = strings.Split(text, ",")
+		}
+		f, err := filter.New(filter.Config{Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.TakesNone() != want {
+			t.Errorf("%s: %v, want %v", text, !want, want)
+		}
+	}
+}
