@@ -25,14 +25,31 @@ func killOther(ctx context.Context, s *Site, a *Attempt) error {
 // changefeed meanwhile. It comes just after a sync point, at which everything would
 // wait for an owner.
 func killOwner(ctx context.Context, s *Site, a *Attempt) error {
-	if err := s.spread(ctx, a); err != nil {
+	if err := s.spread(ctx); err != nil {
 		return err
 	}
 	if err := s.syncPoint(ctx); err != nil {
 		return err
 	}
-	// It may have changed since.
-	owner := s.owner(ctx)
+	all, err := s.gathered(ctx) // tables and owner may have moved since
+	if err != nil {
+		return err
+	}
+	owner := theOwner(all)
+	names, err := s.Upstream.Tables()
+	if err != nil {
+		return err
+	}
+	a.others = nil
+	for i := range s.cfg.Origin.Beats {
+		id := names[beatName(i)]
+		if at := slices.IndexFunc(all, func(one share) bool { return slices.Contains(one.Tables, id) }); at >= 0 && all[at].ID != owner.ID {
+			a.others = append(a.others, i)
+		}
+	}
+	if len(a.others) == 0 {
+		return fmt.Errorf("no table of the heartbeat is on another capture: %w", errForGood)
+	}
 	a.begin("the kill")
 	if err := owner.Rest(ctx, syscall.SIGKILL); err != nil {
 		return err
@@ -40,9 +57,10 @@ func killOwner(ctx context.Context, s *Site, a *Attempt) error {
 	return s.refusals(ctx, a)
 }
 
-// spread lets each capture have tables of the heartbeat, and those of all but the
-// owner's be watched.
-func (s *Site) spread(ctx context.Context, a *Attempt) error {
+func beatName(number int) string { return fmt.Sprintf("%s.b%d", origin.BeatDB, number) }
+
+// spread lets each capture have tables of the heartbeat.
+func (s *Site) spread(ctx context.Context) error {
 	all, err := s.gathered(ctx)
 	if err != nil {
 		return err
@@ -51,16 +69,12 @@ func (s *Site) spread(ctx context.Context, a *Attempt) error {
 	if err != nil {
 		return err
 	}
-	a.others = nil
 	for i := range s.cfg.Origin.Beats {
-		id, to := names[fmt.Sprintf("%s.b%d", origin.BeatDB, i)], all[i%len(all)]
+		id, to := names[beatName(i)], all[i%len(all)]
 		if !slices.Contains(to.Tables, id) {
 			if err := s.move(ctx, []int64{id}, to); err != nil {
 				return err
 			}
-		}
-		if !to.Owner {
-			a.others = append(a.others, i)
 		}
 	}
 	return s.calmAgain(ctx)
