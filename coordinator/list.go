@@ -79,7 +79,8 @@ func (f *feed) describe(whole bool) api.Feed {
 		return out
 	}
 	p := loop.Progress()
-	out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Watermark.Checkpoint), max(out.Resolved, p.Watermark.Resolved)
+	// What is durable: the next owner begins with that, and may not tell less (P3).
+	out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Saved.Checkpoint), max(out.Resolved, p.Saved.Resolved)
 	out.Rows, out.SyncedAt = p.Rows, max(p.Written, run.from).Time()
 	out.Tasks = run.tasks(whole)
 	return out
