@@ -156,7 +156,14 @@ func (f *feed) openOwner(ctx context.Context, info *changefeed.Info, epoch uint6
 	for _, n := range notes {
 		f.log.Warn(n)
 	}
+	// Earlier runs have ended, or may not write any more: what comes from now on they
+	// have not written.
+	now, err := f.reign.cfg.Capture.Client.TS(ctx)
+	if err != nil {
+		return nil, err
+	}
 	down := f.reign.downstream(info, epoch)
+	down.Replayed = func() tso.TS { return now }
 	down.Role, down.Leave = sink.Owner, func() sink.Grant { return f.grant(epoch) }
 	down.Snapshot, down.Log, down.Spared = f.reign.cfg.Capture.Snapshot(), f.log, rules.LeavesUpdates
 	down.Warn = func(err error) {

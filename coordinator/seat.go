@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/transport"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // seat is this capture's part in one run of a changefeed.
@@ -47,13 +48,9 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 		return err
 	}
 	defer inbox.Close()
-	start := info.StartTS
-	if kept.Status.CheckpointTS < start { // an operator set it further back
-		start = kept.Status.CheckpointTS.Next()
-	}
 	part, err := m.cfg.Capture.Part(agent.PartConfig{
 		Name: info.ID().String(), ID: m.cfg.Self.ID, Epoch: s.run, Floor: floor,
-		StartTS: start, Checkpoint: kept.Status.CheckpointTS,
+		StartTS: rowsAbove(info.StartTS, kept.Status), Checkpoint: kept.Status.CheckpointTS,
 		Filter: info.Config.FilterConfig(m.cfg.Zone), ForceReplicate: info.Config.ForceReplicate, FilterLoop: info.Config.BDRMode,
 		Line:     &partLine{transport: m.cfg.Transport, inbox: inbox, changefeed: info.ID()},
 		Liveness: m.stage, Lease: m.lease,
@@ -67,6 +64,16 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 	}
 	s.part.Store(part)
 	return part.Run(ctx)
+}
+
+// rowsAbove is above which timestamp rows are written: the start-ts, unless an operator
+// has set the checkpoint further back. Then the row just above what that has come to is
+// due.
+func rowsAbove(start tso.TS, at meta.Status) tso.TS {
+	if at.Epoch == 0 {
+		return start
+	}
+	return min(start, at.CheckpointTS)
 }
 
 // openRows connects to the downstream of a changefeed's rows.

@@ -62,6 +62,9 @@ func (s Scope) Turn(d *event.DDL, tables func() []*event.Table) Turn {
 	if db := databaseOf(d); db != nil {
 		t.Names = append(t.Names, Name{Schema: strings.ToLower(db.Name)})
 	}
+	if refers(d) {
+		t.Names = append(t.Names, Name{})
+	}
 	if ofAll(d) {
 		for _, x := range tables() {
 			of(x)
@@ -74,6 +77,14 @@ func (s Scope) Turn(d *event.DDL, tables func() []*event.Table) Turn {
 	})
 	t.Names = slices.Compact(t.Names)
 	return t
+}
+
+// refers tells whether a DDL may be about a foreign key: then what is done to the other
+// table, which no event names, has to be done before or after it, as it was upstream.
+func refers(d *event.DDL) bool {
+	text := strings.ToUpper(d.Query)
+	return d.Action == event.ActionAddForeignKey || d.Action == event.ActionDropForeignKey ||
+		strings.Contains(text, "REFERENCES") || strings.Contains(text, "FOREIGN")
 }
 
 // ofAll tells whether a DDL has to wait for every table: one that undoes rows of all of

@@ -39,6 +39,8 @@ func TestTurn(t *testing.T) {
 		{event.DDL{Action: event.ActionCreateView, Tables: view("b")}, nil, nil, false, false},
 		{event.DDL{Action: event.ActionFlashbackCluster}, []int64{1, 3}, nil, true, true},
 		{event.DDL{Action: event.ActionAddIndex, Tables: []event.TableChange{{Before: one, After: one}}}, []int64{3}, []filter.Name{{Schema: "a", Table: "one"}}, false, true},
+		{event.DDL{Action: event.ActionCreateTable, Query: "create table a.x (b int references One (b))", Tables: []event.TableChange{{After: at("a", "x", 8, event.BaseTable)}}}, nil,
+			[]filter.Name{{}, {Schema: "a", Table: "x"}}, false, true},
 		{event.DDL{Action: event.ActionTruncateTable, Tables: []event.TableChange{{Before: one, After: again}}}, []int64{3}, []filter.Name{{Schema: "a", Table: "one"}}, false, true},
 		{event.DDL{Action: event.ActionAddIndex, Tables: []event.TableChange{{Before: out, After: out}}}, nil, nil, false, false},
 		{event.DDL{Action: event.ActionRenameTable, Tables: []event.TableChange{{Before: out, After: at("a", "Three", 4, event.BaseTable)}}}, nil,

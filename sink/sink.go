@@ -74,8 +74,10 @@ type Fencer interface {
 	Floors(ctx context.Context) ([]string, error)
 }
 
-// Recorder is a sink that keeps a record of the DDLs that it has carried out.
+// Recorder is a sink that can keep a record of the DDLs that it has carried out.
 type Recorder interface {
+	// Keeps tells whether it does, in this downstream.
+	Keeps() bool
 	// Recorded is what the record says, in order of TS, once no earlier owner can
 	// add to it. It is asked before the first DDL.
 	Recorded(ctx context.Context) ([]Recorded, error)

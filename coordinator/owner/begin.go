@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -21,6 +22,11 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 	}
 	at := l.cfg.Watermark.Checkpoint
 	r := scheduler.Resume{Watermark: l.cfg.Watermark, Term: l.cfg.Term}
+	// Whoever is a member now may make itself a floor after these were read, and be
+	// gone before members are looked at again.
+	for _, m := range l.cfg.Members() {
+		r.Writers = append(r.Writers, m.ID)
+	}
 	if f, ok := l.sink.(sink.Fencer); ok && f.Fences() {
 		l.fencer = f
 		floors, err := f.Floors(ctx)
@@ -28,10 +34,14 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 			return fmt.Errorf("who has a floor downstream: %w", err)
 		}
 		for _, c := range floors {
-			r.Writers = append(r.Writers, capture.ID(c))
+			if id := capture.ID(c); !slices.Contains(r.Writers, id) {
+				r.Writers = append(r.Writers, id)
+			}
 		}
+	} else {
+		r.Writers = nil // their leases are waited for
 	}
-	if k, ok := l.sink.(sink.Recorder); ok {
+	if k, ok := l.sink.(sink.Recorder); ok && k.Keeps() {
 		l.keeps = true
 		all, err := k.Recorded(ctx)
 		if err != nil {

@@ -176,6 +176,8 @@ type recorded struct {
 	all []sink.Recorded
 }
 
+func (r recorded) Keeps() bool { return true }
+
 func (r recorded) Recorded(context.Context) ([]sink.Recorded, error) { return r.all, nil }
 
 // A DDL that failed and that an operator has left out since is not carried out, and rows
@@ -285,5 +287,7 @@ type refusing struct {
 	fullSink
 	err error
 }
+
+func (r refusing) Keeps() bool { return true }
 
 func (r refusing) Recorded(context.Context) ([]sink.Recorded, error) { return nil, r.err }

@@ -376,8 +376,14 @@ func TestSilentCaptureIsFencedOff(t *testing.T) {
 // Where nobody keeps a record of DDLs, each waits until the watermark just below it is
 // durable, and those that wait hold nothing that the watermark waits for.
 func TestNoRecord(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		noRecord(t, plain)
+	}
+}
+
+func noRecord(t *testing.T, plain bool) {
 	cluster(t, two, []int64{1, 2}, func(w *world) {
-		w.down.plain = true
+		w.down.plain, w.down.noKept = plain, !plain
 		_, stop, end := w.lead(5, func(c *owner.Config) { c.SaveEvery = time.Minute })
 		w.to(ms(10))
 		w.change(func() { w.parts["a"].stuck, w.parts["b"].stuck = ms(12), ms(12) })

@@ -193,6 +193,8 @@ func (s fullSink) Raise(ctx context.Context, c string, term uint64) error {
 	return nil
 }
 
+func (s fullSink) Keeps() bool { return !s.w.down.noKept }
+
 func (s fullSink) Recorded(context.Context) (out []sink.Recorded, err error) {
 	s.w.foreign(s.rev, "read the record")
 	s.w.mu.Lock()

@@ -80,6 +80,7 @@ type upstream struct {
 // downstream is what all sinks of the world write to.
 type downstream struct {
 	plain  bool // it keeps no record and fences nobody
+	noKept bool // it fences, and keeps no record
 	at     map[span.TableID]tso.TS
 	begun  *event.DDL
 	done   map[int64]tso.TS

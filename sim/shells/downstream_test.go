@@ -408,6 +408,8 @@ func (s fullSink) Floors(context.Context) (out []string, err error) {
 	return out, nil
 }
 
+func (s fullSink) Keeps() bool { return true }
+
 func (s fullSink) Recorded(context.Context) (out []sink.Recorded, err error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()

@@ -236,6 +236,9 @@ func (s *Sink) noteSince(ctx context.Context, leave sink.Leave) error {
 	return nil
 }
 
+// Keeps implements sink.Recorder.
+func (s *Sink) Keeps() bool { return s.noted != nil }
+
 // Recorded implements sink.Recorder. What it tells was read when the sink was opened,
 // after the place at the fence was taken from whoever wrote it.
 func (s *Sink) Recorded(context.Context) (out []sink.Recorded, err error) {
