@@ -26,6 +26,8 @@ type marks struct {
 	Server string `json:"server,omitempty"`
 	// Version is the server's: another one may print the same table otherwise.
 	Version string `json:"version,omitempty"`
+	// Started is when the server began, in seconds by its own clock; 0: it does not say.
+	Started int64 `json:"started,omitempty"`
 	// LastJob is TiDB's newest DDL job, 0 where there is none or this user may not know.
 	LastJob int64           `json:"job,string,omitempty"`
 	Tables  map[string]mark `json:"tables,omitempty"` // by name
@@ -105,6 +107,9 @@ func (r *ddlRun) marks(ctx context.Context) (out marks, err error) {
 			return out, err // the job tells alone
 		}
 	}
+	if out.Started, err = startOf(ctx, conn); err != nil {
+		return out, err
+	}
 	switch r.ddl.Action {
 	case event.ActionCreateSchema, event.ActionDropSchema, event.ActionSchemaCharset:
 		return out, nil // may be repeated, and a database may have ten thousand tables
@@ -154,6 +159,34 @@ func serverOf(ctx context.Context, conn *sql.Conn, kind Kind) (server, version s
 		server += " " + version // an upgrade may number tables anew
 	}
 	return server, version, err
+}
+
+// startOf is when a server began, as near as its uptime in seconds tells; 0 where it
+// does not say.
+func startOf(ctx context.Context, conn *sql.Conn) (int64, error) {
+	now, err := cellOf(ctx, conn, "SELECT CAST(UNIX_TIMESTAMP(SYSDATE()) AS SIGNED)", 1)
+	up := ""
+	if err == nil {
+		up, err = cellOf(ctx, conn, "SHOW GLOBAL STATUS LIKE 'Uptime'", 2)
+	}
+	if isServerError(err) && !isGone(err) {
+		return 0, nil
+	}
+	at, noTime := strconv.ParseInt(now, 10, 64)
+	since, noUptime := strconv.ParseInt(up, 10, 64)
+	if noTime != nil || noUptime != nil {
+		return 0, err
+	}
+	return at - since, err
+}
+
+// startSlack is by how many seconds a server's start may look later or earlier: both
+// numbers that it is made of are cut.
+const startSlack = 2
+
+// restarted tells whether the server has begun anew since.
+func (m marks) restarted(after marks) bool {
+	return m.Started != 0 && after.Started != 0 && (after.Started-m.Started > startSlack || m.Started-after.Started > startSlack)
 }
 
 // newestJob is the id of TiDB's newest DDL job, 0 where this user may not know.

@@ -97,6 +97,9 @@ const (
 //
 //	marks on A ─▶ TRUNCATE sent to A ─▶ A dies, the address leads to B ─▶ marks on B:
 //	other ids, other moments, and nothing of the TRUNCATE
+//
+// A server that has begun anew since may have taken a statement back that it was in the
+// midst of. The tables are what they were, ids and all, but were made just now.
 func (m marks) compare(after marks, d *event.DDL) verdict {
 	same := m.Server != "" && m.Server == after.Server
 	prints := m.Version != "" && m.Version == after.Version
@@ -113,7 +116,7 @@ func (m marks) compare(after marks, d *event.DDL) verdict {
 			return comparable && a != b
 		}
 		text := both(was.Text, is.Text, prints || was == absent, &texts) && d.Action != event.ActionExchangePartition
-		made := both(was.Made, is.Made, same, &moments)
+		made := both(was.Made, is.Made, same && !m.restarted(after), &moments)
 		if id := both(was.IDs, is.IDs, same, &ids); text || made || id {
 			return tookPlace
 		}

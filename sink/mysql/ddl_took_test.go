@@ -18,6 +18,10 @@ func TestWhatMarksTell(t *testing.T) {
 		return marks{Server: server, Version: version, Tables: map[string]mark{tab.FullName(): m}}
 	}
 	was := on("a", "1", mark{"text", "made", "ids"})
+	began := func(m marks, at int64) marks { m.Started = at; return m }
+	other := &event.Table{Schema: "s", Name: "t", Columns: []event.Column{{ID: 1, Name: "c"}}}
+	same := &event.Table{Schema: "s", Name: "t", Columns: []event.Column{{ID: 2, Name: "c"}}}
+	inPlace := &event.DDL{Action: event.ActionMultiSchemaChange, Tables: []event.TableChange{{Before: other, After: same}}}
 	for _, c := range []struct {
 		name   string
 		ddl    *event.DDL
@@ -28,6 +32,10 @@ func TestWhatMarksTell(t *testing.T) {
 		{"nothing differs", alter, was, was, didNot},
 		{"the text", alter, was, on("a", "1", mark{"other", "made", "ids"}), tookPlace},
 		{"the moment", alter, was, on("a", "1", mark{"text", "other", "ids"}), tookPlace},
+		{"the moment, as its clock was cut", alter, began(was, 100), began(on("a", "1", mark{"text", "other", "ids"}), 102), tookPlace},
+		{"the moment, taken back by a restart", alter, began(was, 100), began(on("a", "1", mark{"text", "other", "ids"}), 200), didNot},
+		{"the moment alone could tell, and a restart", inPlace, began(was, 100), began(on("a", "1", mark{"text", "other", "ids"}), 200), cannotTell},
+		{"the ids, after a restart", exchange, began(was, 100), began(on("a", "1", mark{"text", "other", "other"}), 200), tookPlace},
 		{"the ids", exchange, was, on("a", "1", mark{"text", "made", "other"}), tookPlace},
 		{"no ids", exchange, was, on("a", "1", mark{"text", "made", ""}), cannotTell},
 		{"ids now", exchange, on("a", "1", mark{"text", "made", ""}), was, cannotTell},
