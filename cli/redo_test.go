@@ -60,7 +60,7 @@ func typedIn(t *testing.T, args ...string) (status int, out, complaint string) {
 }
 
 func TestRedoCommands(t *testing.T) {
-	one := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation("2026/1")}
+	one := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation("2026/1", "")}
 	two := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "other", Incarnation: "x"}
 	dir := t.TempDir()
 	uri := redoLog(t, filepath.Join(dir, "one"), one)

@@ -258,6 +258,12 @@ func readMeta(ctx context.Context, b objstore.Bucket, id ID, number uint64) (*re
 	return m, err
 }
 
+// LastMeta is what the meta of a log says that somebody may be writing.
+func LastMeta(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, error) {
+	m, _, err := latest(ctx, b, id)
+	return m, err
+}
+
 // latest is the valid meta with the largest number, and the largest number that is
 // taken. A meta that is removed between the listing and the reading has a successor.
 func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64, error) {

@@ -283,8 +283,10 @@ func TestIncarnations(t *testing.T) {
 		t.Errorf("%v %v %v %v", left, err, ids, findErr)
 	}
 	life := "2026-12-01T02:03:04.5Z/17"
-	if id := (redo.ID{Namespace: "n", Changefeed: "c", Incarnation: redo.Incarnation(life)}); id.Validate() != nil || id.Life() != life || testID.Life() != "" {
-		t.Errorf("%v is of the life %q", id, id.Life())
+	for _, wants := range []string{"", "a1b2"} {
+		if id := (redo.ID{Namespace: "n", Changefeed: "c", Incarnation: redo.Incarnation(life, wants)}); id.Validate() != nil || id.Life() != life || testID.Life() != "" {
+			t.Errorf("%v is of the life %q", id, id.Life())
+		}
 	}
 	for _, bad := range []redo.ID{{}, {Namespace: "a/b", Changefeed: "c", Incarnation: "d"}, {Namespace: "..", Changefeed: "c", Incarnation: "d"}} {
 		if err := bad.Validate(); !cdcerr.InvalidArgument.Is(err) {

@@ -39,9 +39,16 @@ func (id ID) dir() string {
 func (id ID) String() string { return id.Namespace + "/" + id.Changefeed + " (" + id.Incarnation + ")" }
 
 // Incarnation is a changefeed's life, as its downstream knows it, as a folder's name.
-func Incarnation(life string) string {
+// Wants tells logs apart that keep different rows of one life; empty for all.
+func Incarnation(life, wants string) string {
+	if wants != "" {
+		life += wantsMark + wants
+	}
 	return strings.ToLower(lifeEncoding.EncodeToString([]byte(life)))
 }
+
+// wantsMark ends a life.
+const wantsMark = "#"
 
 // Life is what Incarnation was made of, empty where it was made of none.
 func (id ID) Life() string {
@@ -49,7 +56,8 @@ func (id ID) Life() string {
 	if err != nil {
 		return ""
 	}
-	return string(life)
+	out, _, _ := strings.Cut(string(life), wantsMark)
+	return out
 }
 
 // lifeEncoding has letters and digits only, and orders as what it encodes.

@@ -1,0 +1,281 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/agent"
+	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/changefeed"
+	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo"
+	"github.com/sluice-cdc/sluice/redo/record"
+	"github.com/sluice-cdc/sluice/tso"
+)
+
+// redoLog is the redo log of one changefeed in one life of it: where it is, and which of
+// those there.
+type redoLog struct {
+	bucket objstore.Bucket
+	id     redo.ID
+	cfg    redo.Config
+	log    *slog.Logger
+}
+
+// openRedo finds a changefeed's redo log; nil where it has none. Life is what the
+// downstream knows it by. Nothing is asked of the storage yet. The log is to be closed.
+func openRedo(ctx context.Context, info *changefeed.Info, life, version string, log *slog.Logger) (*redoLog, error) {
+	if !info.Config.Consistent.On() {
+		return nil, nil
+	}
+	wants, err := wantsOf(&info.Config)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := redoConfig(&info.Config)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Log, cfg.Program = log, "sluice "+version
+	bucket, err := objstore.Open(ctx, info.Config.Consistent.Storage.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("consistent.storage: %w", err)
+	}
+	id := redo.ID{Cluster: info.UpstreamID, Namespace: info.Namespace, Changefeed: info.Name, Incarnation: redo.Incarnation(life, wants)}
+	return &redoLog{bucket: bucket, id: id, cfg: cfg, log: log}, id.Validate()
+}
+
+func (r *redoLog) close() {
+	if err := r.bucket.Close(); err != nil {
+		r.log.Info("the redo log's storage was not given up in good order", "error", err)
+	}
+}
+
+// redoConfig is what [consistent] says, in the log's own terms.
+func redoConfig(c *changefeed.Config) (redo.Config, error) {
+	k, cfg := &c.Consistent, redo.Default()
+	cfg.MaxLogBytes = k.MaxLogSize << 20
+	cfg.FlushInterval = time.Duration(k.FlushInterval) * time.Millisecond
+	cfg.FlushEvery = min(cfg.FlushEvery, cfg.FlushInterval)
+	cfg.MetaEvery = time.Duration(k.MetaFlushInterval) * time.Millisecond
+	if k.FlushWorkerNum > 0 {
+		cfg.FlushWorkers = k.FlushWorkerNum
+	}
+	cfg.QuotaBytes = c.RedoQuota()
+	switch k.Compression {
+	case "": // zstd
+	case "none":
+		cfg.Codec = record.Plain
+	default:
+		var err error
+		if cfg.Codec, err = record.ParseCodec(k.Compression); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, cfg.Validate()
+}
+
+// wantsOf is a word for what a configuration takes of the upstream. With another one the
+// log has other rows in it than those that are wanted, so another log begins.
+func wantsOf(c *changefeed.Config) (string, error) {
+	text, err := json.Marshal([]any{c.Filter, c.CaseSensitive, c.ForceReplicate, c.BDRMode})
+	if err != nil {
+		return "", cdcerr.Bug("the filter's configuration is no JSON: %v", err)
+	}
+	sum := sha256.Sum256(text)
+	return fmt.Sprintf("%x", sum[:6]), nil
+}
+
+// probeMax is how long a storage may take to show that it can be written to, when a
+// changefeed is created.
+const probeMax = 3 * time.Second
+
+// probe tells whether the storage can be written to, and whether it is this cluster's.
+// It makes it so where it is nobody's.
+func (r *redoLog) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeMax)
+	defer cancel()
+	err := objstore.Probe(ctx, r.bucket, "sluice-probe-"+strings.ToLower(rand.Text()))
+	if err == nil {
+		err = redo.Claim(ctx, r.cfg, r.bucket, r.id.Cluster)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return cdcerr.RedoConfigInvalid.New("consistent.storage %s cannot be written to within %v: %v", r.bucket, probeMax, err)
+	default:
+		return fmt.Errorf("consistent.storage: %w", err)
+	}
+}
+
+// lead takes the log over for an owner of this revision. A log of which nothing is there
+// yet begins at the checkpoint.
+func (r *redoLog) lead(ctx context.Context, revision int64, checkpoint tso.TS, trouble func(error)) (owner.Redo, error) {
+	cfg := r.cfg
+	cfg.Trouble = trouble
+	if err := redo.Claim(ctx, cfg, r.bucket, r.id.Cluster); err != nil {
+		return nil, err
+	}
+	meta, err := redo.OpenMeta(ctx, cfg, r.bucket, r.id, revision, checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	ddls, err := redo.NewDDLWriter(cfg, r.bucket, r.id)
+	if err != nil {
+		return nil, err
+	}
+	return &redoOwner{log: r, meta: meta, keeper: redo.NewKeeper(meta), ddls: ddls}, nil
+}
+
+// redoOwner implements owner.Redo.
+type redoOwner struct {
+	log    *redoLog
+	meta   *redo.Meta
+	keeper *redo.Keeper
+	ddls   *redo.DDLWriter
+
+	mu     sync.Mutex
+	extent record.Extent // of ddls; guarded by mu
+}
+
+func (o *redoOwner) DDLs(ctx context.Context, ddls ...*event.DDL) error {
+	if err := o.ddls.Write(ctx, ddls...); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.extent = o.ddls.Extent()
+	o.mu.Unlock()
+	return nil
+}
+
+func (o *redoOwner) Advance(checkpoint, resolved tso.TS, extents [][]byte) error {
+	m := redo.Mark{Checkpoint: checkpoint, Resolved: resolved}
+	for _, text := range extents {
+		all, err := record.ParseExtents(text)
+		if err != nil {
+			return err
+		}
+		m.Extents = append(m.Extents, all...)
+	}
+	o.mu.Lock()
+	if o.extent.Files > 0 {
+		m.Extents = append(m.Extents, o.extent)
+	}
+	o.mu.Unlock()
+	o.keeper.Advance(m)
+	return nil
+}
+
+func (o *redoOwner) Limit() tso.TS          { return o.meta.Gate().Limit() }
+func (o *redoOwner) Moved() <-chan struct{} { return o.meta.Gate().Moved() }
+
+func (o *redoOwner) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return o.keeper.Run(ctx) })
+	g.Go(func() error { return o.sweep(ctx) })
+	return g.Wait()
+}
+
+// sweepEvery is how often logs that are to go are looked at.
+const sweepEvery = 10 * time.Second
+
+// sweep removes the logs that the changefeed had in earlier lives, or with another filter,
+// each once this one has come to where it ended: until then that one is what makes the
+// downstream whole.
+func (o *redoOwner) sweep(ctx context.Context) error {
+	for timer := time.NewTimer(0); ; timer.Reset(sweepEvery) {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		left, err := o.log.removeOthers(ctx, o.Limit())
+		if err != nil && ctx.Err() == nil {
+			o.log.log.Info("redo logs of before stay for now", "error", err)
+		}
+		if err == nil && left == 0 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	}
+}
+
+// others are the changefeed's logs but this.
+func (r *redoLog) others(ctx context.Context) (out []redo.ID, err error) {
+	all, err := redo.Find(ctx, r.bucket)
+	for _, id := range all {
+		if id.Namespace == r.id.Namespace && id.Changefeed == r.id.Changefeed && id != r.id {
+			out = append(out, id)
+		}
+	}
+	return out, err
+}
+
+// removeOthers removes those that end at or below a timestamp, and tells how many are left.
+func (r *redoLog) removeOthers(ctx context.Context, resolved tso.TS) (left int, err error) {
+	others, err := r.others(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range others {
+		last, err := redo.LastMeta(ctx, r.bucket, id)
+		switch {
+		case cdcerr.RedoMetaNotFound.Is(err): // somebody else has removed it, as far as it counts
+		case err != nil:
+			return left, err
+		case last.Resolved > resolved:
+			left++
+			continue
+		}
+		if err := redo.Remove(ctx, r.bucket, id); err != nil {
+			return left, err
+		}
+		r.log.Info("a redo log of before was removed", "log", id.String())
+	}
+	return left, nil
+}
+
+// remove removes all logs of the changefeed.
+func (r *redoLog) remove(ctx context.Context) error {
+	others, err := r.others(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range append(others, r.id) {
+		err = errors.Join(err, redo.Remove(ctx, r.bucket, id))
+	}
+	return err
+}
+
+// writer makes a writer for a capture.
+func (r *redoLog) writer(trouble func(error)) agent.RedoWriter {
+	cfg := r.cfg
+	cfg.Trouble = trouble
+	return redoWriter{redo.NewWriter(cfg, r.bucket, r.id, 0)}
+}
+
+// redoWriter implements agent.RedoWriter.
+type redoWriter struct{ *redo.Writer }
+
+func (w redoWriter) Durable() (upto tso.TS, extents []byte, err error) {
+	d := w.Writer.Durable()
+	if d.Extent.Files == 0 {
+		return d.TS, nil, nil
+	}
+	extents, err = record.EncodeExtents(d.Extent)
+	return d.TS, extents, err
+}
