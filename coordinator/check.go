@@ -33,7 +33,20 @@ func (r *reign) look(ctx context.Context, w *wanted, service string) error {
 		w.notes = append(w.notes, plan.Notes...)
 	}
 	w.notes = append(w.notes, notes...)
-	return err
+	if err != nil {
+		return err
+	}
+	return r.probeRedo(ctx, &w.info)
+}
+
+// probeRedo tells whether the redo log's storage can be written to, where there is one.
+func (r *reign) probeRedo(ctx context.Context, info *changefeed.Info) error {
+	l, err := r.redoLog(ctx, info, 0, r.cfg.Log)
+	if l == nil || err != nil {
+		return err
+	}
+	defer l.close()
+	return l.probe(ctx)
 }
 
 // plan reads the schema from where of says, and judges by it.
@@ -102,6 +115,11 @@ func (r *reign) recheck(ctx context.Context, was, next *changefeed.Info, checkpo
 			err = nil // from there it cannot be resumed anyway; a checkpoint that it can be is checked by its run
 		}
 		if err != nil {
+			return err
+		}
+	}
+	if now, then := &next.Config.Consistent, &was.Config.Consistent; now.On() && (!then.On() || now.Storage != then.Storage) {
+		if err := r.probeRedo(ctx, next); err != nil {
 			return err
 		}
 	}

@@ -278,6 +278,7 @@ func (f *feed) remove(ctx context.Context) (gone bool, err error) {
 		}
 	}
 	f.clearDownstream(ctx)
+	f.clearRedo(ctx)
 	f.reign.drop(f)
 	f.reign.renewGC()
 	return true, nil
@@ -308,6 +309,32 @@ func (f *feed) clearDownstream(ctx context.Context) {
 	}
 	if err != nil {
 		f.log.Info("what the changefeed noted downstream stays there", "error", err)
+	}
+}
+
+// clearRedoMax bounds how long a changefeed that is removed waits for its redo log's
+// files to go: some thousand, where a slow downstream has kept them.
+const clearRedoMax = 30 * time.Second
+
+// clearRedo removes the changefeed's redo logs, while its name is still taken. A storage
+// that cannot be reached keeps nobody from removing.
+func (f *feed) clearRedo(ctx context.Context) {
+	f.mu.Lock()
+	kept := f.kept
+	f.mu.Unlock()
+	info, err := changefeed.ParseInfo(kept.Info)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, clearRedoMax)
+	defer cancel()
+	l, err := f.reign.redoLog(ctx, info, kept.Status.Epoch, f.log)
+	if l != nil && err == nil {
+		defer l.close()
+		err = l.remove(ctx)
+	}
+	if err != nil {
+		f.log.Warn("the changefeed's redo log stays where it is; its files may be removed", "storage", info.Config.Consistent.Storage, "error", err)
 	}
 }
 

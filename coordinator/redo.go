@@ -57,6 +57,11 @@ func openRedo(ctx context.Context, info *changefeed.Info, life, version string, 
 	return &redoLog{bucket: bucket, id: id, cfg: cfg, log: log}, id.Validate()
 }
 
+// redoLog is a changefeed's redo log in an epoch, nil where it has none.
+func (c *Coordinator) redoLog(ctx context.Context, info *changefeed.Info, epoch uint64, log *slog.Logger) (*redoLog, error) {
+	return openRedo(ctx, info, c.downstream(info, epoch).Life, c.cfg.Version, log)
+}
+
 func (r *redoLog) close() {
 	if err := r.bucket.Close(); err != nil {
 		r.log.Info("the redo log's storage was not given up in good order", "error", err)

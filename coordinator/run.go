@@ -104,6 +104,20 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	cfg.Watermark = scheduler.Watermark{Checkpoint: s.CheckpointTS, Resolved: max(resolved, s.CheckpointTS)}
 	cfg.Line = &ownerLine{transport: f.reign.cfg.Transport, inbox: inbox, changefeed: info.ID()}
 	cfg.Changed = changed
+	redo, err := f.reign.redoLog(ctx, &info, s.Epoch, f.log)
+	if err != nil {
+		return err
+	}
+	if redo != nil {
+		defer redo.close()
+		cfg.Redo = func(ctx context.Context, checkpoint tso.TS) (owner.Redo, error) {
+			return redo.lead(ctx, f.reign.fence.Revision(), checkpoint, func(err error) {
+				if err != nil {
+					f.warn(s.Run, changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now()))
+				}
+			})
+		}
+	}
 	loop, err := owner.New(cfg)
 	if err != nil {
 		return err

@@ -48,7 +48,11 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 		return err
 	}
 	defer inbox.Close()
-	part, err := m.cfg.Capture.Part(agent.PartConfig{
+	redo, err := m.redoLog(ctx, info, kept.Status.Epoch, m.cfg.Log.With("changefeed", info.ID().String()))
+	if err != nil {
+		return err
+	}
+	cfg := agent.PartConfig{
 		Name: info.ID().String(), ID: m.cfg.Self.ID, Epoch: s.run, Floor: floor,
 		StartTS: rowsAbove(info.StartTS, kept.Status), Checkpoint: kept.Status.CheckpointTS,
 		Filter: info.Config.FilterConfig(m.cfg.Zone), ForceReplicate: info.Config.ForceReplicate, FilterLoop: info.Config.BDRMode,
@@ -58,7 +62,12 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 			return m.openRows(ctx, info, kept.Status.Epoch, o)
 		},
 		Encode: m.encode, Log: m.cfg.Log,
-	})
+	}
+	if redo != nil {
+		defer redo.close()
+		cfg.Redo = redo.writer
+	}
+	part, err := m.cfg.Capture.Part(cfg)
 	if err != nil {
 		return err
 	}
