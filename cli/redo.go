@@ -193,6 +193,17 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
+		leave := sink.Endless
+		if u, ok := s.(sink.Usurper); ok {
+			// Servers that live on would write beside this, and go on with the log. From here
+			// on they do not write; so the meta is read once more.
+			if leave, err = u.TakeOver(ctx); err != nil {
+				return err
+			}
+			if inv, err = redo.Open(ctx, b, inv.ID); err != nil {
+				return err
+			}
+		}
 		cfg := redo.DefaultApply(inv)
 		cfg.Merge.AheadBytes = limit / 4
 		cfg.TxnBytes = min(limit/8, 1<<30)
@@ -204,7 +215,7 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 				t.say("%3d %% of the log, up to %d (%s UTC)", told*10, f.Max, when(f.Max))
 			}
 		}
-		done, err := redo.Apply(ctx, b, inv, cfg, s, sink.Endless)
+		done, err := redo.Apply(ctx, b, inv, cfg, s, leave)
 		if err != nil {
 			return err
 		}

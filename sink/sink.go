@@ -61,6 +61,14 @@ const (
 	Owner             // DDLs, sync points, and the fences of captures
 )
 
+// A Usurper is a sink that can take the place of whoever writes as its changefeed.
+type Usurper interface {
+	// TakeOver returns when nobody writes any more who does so now, neither the owner nor
+	// a capture, and gives the leave to write in their place. A later owner has the
+	// place again. It is asked before anything else.
+	TakeOver(ctx context.Context) (Leave, error)
+}
+
 // Fencer is a sink that can keep a capture from writing what is stale. Its methods
 // may be called while others run.
 type Fencer interface {

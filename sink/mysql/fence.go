@@ -366,6 +366,40 @@ func (s *Sink) Floors(ctx context.Context) (captures []string, err error) {
 	return captures, fenceError(err)
 }
 
+// TakeOver implements sink.Usurper: the record's fence first, then those of all who have
+// a place, as an owner elected after the last one would. What stands on record is read
+// anew: until then another one may have noted more.
+func (s *Sink) TakeOver(ctx context.Context) (sink.Leave, error) {
+	if !s.Fences() {
+		return sink.Endless, nil
+	}
+	var last [][2]uint64
+	err := s.again(ctx, "looking who writes", func(ctx context.Context) (err error) {
+		last, err = s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf("")+" ORDER BY term DESC")
+		return err
+	})
+	if err != nil {
+		return nil, fenceError(err)
+	}
+	term := uint64(1)
+	if len(last) > 0 {
+		term = last[0][0] + 1
+	}
+	if err := s.Raise(ctx, "", term); err != nil {
+		return nil, err
+	}
+	captures, err := s.Floors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range captures {
+		if err := s.Raise(ctx, c, term<<termBits); err != nil {
+			return nil, err
+		}
+	}
+	return func() sink.Grant { return sink.Grant{Fence: term} }, s.readNoted(ctx)
+}
+
 // passing runs a statement of the session's in a transaction that passes the fence;
 // empty: only passes.
 func (s *Sink) passing(ctx context.Context, leave sink.Leave, text string) error {

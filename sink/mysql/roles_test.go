@@ -396,3 +396,55 @@ func TestCapturesComeAtOnce(t *testing.T) {
 	}
 	w.want("select count(*) from t", fmt.Sprint(captures))
 }
+
+// Whoever takes over writes alone: neither the owner of before nor a capture of its does
+// any more, and a later owner has the place again. What was noted last is known.
+func TestTakeOver(t *testing.T) {
+	w := newWorld(t)
+	owner, rows := w.owner(server.URI(), 3), w.capturing(server.URI(), "one")
+	tab, made := w.making("create table t (id int primary key, v varchar(10))")
+	alone, err := livedAs(w, server.URI(), "x", nil, func(*Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ended(alone)
+	w.carry(owner, 3, made)
+	if err := rows.writeNow(t.Context(), under(term(3, 9)), w.putting(tab, "before")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // by who was killed meanwhile too
+		leave, err := alone.TakeOver(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !alone.noted.holds(made) {
+			t.Error("it does not know of a DDL that was noted after it was opened")
+		}
+		if err := rows.writeNow(t.Context(), under(term(3, 10)), w.putting(tab, "stale")); !cdcerr.Fenced.Is(err) {
+			t.Errorf("a capture of before writes: %v", err)
+		}
+		_, other := w.making("create table late (id int primary key)")
+		if err := owner.DDL(t.Context(), under(3), other); !cdcerr.Fenced.Is(err) {
+			t.Errorf("the owner of before carries out DDLs: %v", err)
+		}
+		if err := alone.writeNow(t.Context(), leave, w.putting(tab, "after")); err != nil {
+			t.Fatal(err)
+		}
+		if err := alone.DDL(t.Context(), leave, made); err != nil {
+			t.Errorf("a DDL that is done: %v", err)
+		}
+		w.closed(alone)
+		if alone, err = livedAs(w, server.URI(), "x", nil, func(*Config) {}); err != nil {
+			t.Fatal(err)
+		}
+		w.ended(alone)
+	}
+	w.want("select v from t", "after")
+	next := w.owner(server.URI(), 9)
+	_, other := w.making("create table later (id int primary key)")
+	w.carry(next, 9, other)
+	again := w.capturing(server.URI(), "one")
+	if err := again.writeNow(t.Context(), under(term(9, 1)), w.putting(tab, "goes on")); err != nil {
+		t.Error(err)
+	}
+}
