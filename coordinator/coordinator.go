@@ -170,11 +170,15 @@ func (c *Coordinator) stopping(ctx context.Context) {
 // handEvery is how often a capture looks whether it still has something.
 const handEvery = 20 * time.Millisecond
 
-// handOver waits until nothing keeps this capture, which is errLeft.
+// handOver waits until nothing keeps this capture, which is errLeft. Who could take over
+// what it has is told so by an owner, and there is none while etcd has this one.
 func (c *Coordinator) handOver(ctx context.Context) error {
 	look := time.NewTicker(handEvery)
 	defer look.Stop()
 	for !c.member.idle() {
+		if err := c.cfg.Session.StandDown(ctx); err != nil && ctx.Err() == nil {
+			c.cfg.Log.Info("cannot resign; trying again", "error", err)
+		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():

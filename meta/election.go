@@ -22,7 +22,7 @@ type Leadership struct {
 // Campaign waits until this capture is the owner. Captures become owner in the
 // order in which they came; whoever leads, leads until its session ends or it
 // resigns. Who does not come to lead stands back: nobody waits for an owner that will
-// be none.
+// be none. A revision leads once: who has resigned in vain resigns first.
 func (s *Session) Campaign(ctx context.Context) (l *Leadership, err error) {
 	st := s.store
 	own := st.keys.owner(int64(s.lease))
@@ -31,6 +31,9 @@ func (s *Session) Campaign(ctx context.Context) (l *Leadership, err error) {
 			s.standBack(context.WithoutCancel(ctx), own)
 		}
 	}()
+	if err := s.StandDown(ctx); err != nil {
+		return nil, err
+	}
 	res, err := st.txn(ctx, "standing for election", []clientv3.Cmp{absent(own)},
 		[]clientv3.Op{clientv3.OpPut(own, string(s.id), clientv3.WithLease(s.lease))},
 		[]clientv3.Op{clientv3.OpGet(own)})
@@ -48,7 +51,13 @@ func (s *Session) Campaign(ctx context.Context) (l *Leadership, err error) {
 		}
 		if len(before.Kvs) == 0 {
 			l := &Leadership{Fence: Fence{key: own, revision: created}, session: s}
-			return l, l.Check(ctx)
+			if err := l.Check(ctx); err != nil {
+				return nil, err
+			}
+			s.mu.Lock()
+			s.led = l.Fence
+			s.mu.Unlock()
+			return l, nil
 		}
 		if err := st.gone(ctx, string(before.Kvs[0].Key), before.Header.Revision+1, s.lost); err != nil {
 			return nil, err
@@ -105,9 +114,32 @@ func (l *Leadership) Check(ctx context.Context) error {
 }
 
 // Resign lets the next one lead.
-func (l *Leadership) Resign(ctx context.Context) error {
-	_, err := l.session.store.txn(ctx, "resigning", l.conditions(), []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
-	return err
+func (l *Leadership) Resign(ctx context.Context) error { return l.session.resign(ctx, l.Fence) }
+
+// StandDown resigns for a leadership that is over while etcd may still have it: nobody
+// else is elected until then. It is nothing where there is none.
+func (s *Session) StandDown(ctx context.Context) error {
+	s.mu.Lock()
+	led := s.led
+	s.mu.Unlock()
+	if led.key == "" {
+		return nil
+	}
+	return s.resign(ctx, led)
+}
+
+// resign takes the key away, if it is the one of that leadership.
+func (s *Session) resign(ctx context.Context, f Fence) error {
+	_, err := s.store.txn(ctx, "resigning", f.conditions(), []clientv3.Op{clientv3.OpDelete(f.key)}, nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.led == f {
+		s.led = Fence{}
+	}
+	return nil
 }
 
 // Owner is who leads, and the revision of its Fence; empty while nobody does.

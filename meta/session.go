@@ -34,6 +34,7 @@ type Session struct {
 	until time.Duration // guarded by mu: on that clock, when etcd may take it for over at the earliest
 	lost  chan struct{} // closed when it is over
 	over  bool          // guarded by mu
+	led   Fence         // guarded by mu: by which it has led and not resigned, as far as is known
 }
 
 // NewSession asks for a lease of about this length, etcd may give a longer one.

@@ -216,3 +216,35 @@ func TestStopping(t *testing.T) {
 		}
 	}
 }
+
+// A revision leads once: who could not resign, and leads again in the same session, leads
+// by another one; and what it has of etcd it gives up as soon as it can.
+func TestARevisionLeadsOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, embedded(t.TempDir()))
+	ctx := t.Context()
+	first, _ := session(t, s, "first", time.Minute)
+	must(t, first.StandDown(ctx)) // it never led
+	old, err := first.Campaign(ctx)
+	must(t, err)
+	cut, stop := context.WithCancel(ctx)
+	stop()
+	if err := old.Resign(cut); err == nil {
+		t.Fatal("resigned without etcd")
+	}
+	now, err := first.Campaign(ctx)
+	must(t, err)
+	if now.Revision() <= old.Revision() {
+		t.Errorf("leads by %d after %d", now.Revision(), old.Revision())
+	}
+	refused(t, old.Check(ctx), cdcerr.NotOwner, "first")
+	must(t, old.Resign(ctx)) // of what is over
+	must(t, now.Check(ctx))
+	if err := now.Resign(cut); err == nil {
+		t.Fatal("resigned without etcd")
+	}
+	must(t, first.StandDown(ctx))
+	if id, _, err := s.Owner(ctx); err != nil || id != "" {
+		t.Errorf("%q leads, %v", id, err)
+	}
+}
