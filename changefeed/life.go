@@ -41,7 +41,8 @@ type Options struct {
 	// Seed spreads the retries of many changefeeds over time.
 	Seed uint64
 	// Runs is above the number of every run that earlier owners began: the owner's
-	// revision, shifted, will do. Runs that this owner begins have higher ones.
+	// revision, shifted, will do, where it has led none of this name. Runs that this owner
+	// begins have higher ones.
 	Runs uint64
 }
 
@@ -127,16 +128,16 @@ func (l *Life) Status() Status { return l.status }
 // State is where it stands.
 func (l *Life) State() State { return l.status.State }
 
-// Step takes in a report. Reports of earlier runs, which may come late, do not
-// count: their errors are over.
-func (l *Life) Step(now time.Time, r Report) {
+// Step takes in a report, and tells whether what it says of timestamps is taken over.
+// Reports of earlier runs, which may come late, do not count: their errors are over.
+func (l *Life) Step(now time.Time, r Report) (counts bool) {
 	if r.Run != l.run || l.status.State == Removed {
 		l.note("a report of run %d does not count, run %d is the last", r.Run, l.run)
-		return
+		return false
 	}
 	if fault := l.advance(now, r); fault != nil {
 		l.fail(fault)
-		return
+		return false
 	}
 	if !l.running {
 		// What it had written before it ended counts; its errors do not, but for
@@ -144,7 +145,7 @@ func (l *Life) Step(now time.Time, r Report) {
 		if r.Err.lost() && l.status.State == Stopped {
 			l.fail(r.Err)
 		}
-		return
+		return true
 	}
 	l.recover()
 	switch {
@@ -157,6 +158,7 @@ func (l *Life) Step(now time.Time, r Report) {
 	case r.Warning != nil:
 		l.warn(now, r.Warning)
 	}
+	return true
 }
 
 // advance takes timestamps over (P3). What is behind has come late.

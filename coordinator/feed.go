@@ -37,7 +37,7 @@ type feed struct {
 	kept    *meta.Changefeed // as etcd has it; guarded by mu
 	ready   changefeed.Ready // what follows and is not done yet; guarded by mu
 	run     *run             // nil: none; guarded by mu
-	term    scheduler.Term   // the last that a run has given; guarded by mu
+	term    scheduler.Term   // the last that a run has given, in this reign and under this name; guarded by mu
 	safe    tso.TS           // what GC has passed, where it was faster than we; guarded by mu
 	safeWhy string           // what PD said of it; guarded by mu
 }
@@ -48,6 +48,7 @@ const runShift = 20
 func newFeed(r *reign, kept *meta.Changefeed) *feed {
 	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), tally: r.tallyOf(kept.ID), log: r.cfg.Log.With("changefeed", kept.ID.String())}
 	f.life, f.broken = lifeOf(r, kept)
+	f.term = r.spentOn(kept.ID).term
 	if f.broken != nil {
 		f.log.Error("the changefeed cannot be run: what is kept of it cannot be read", "error", f.broken)
 	}
@@ -77,7 +78,7 @@ func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {
 	}
 	st := changefeed.Status{CheckpointTS: kept.Status.CheckpointTS, ResolvedTS: kept.Status.ResolvedTS, Epoch: kept.Status.Epoch, Run: kept.Status.Run, State: changefeed.State(kept.Status.State)}
 	runs := uint64(r.fence.Revision()) << runShift
-	return changefeed.New(*info, st, changefeed.Options{GCTTL: r.cfg.GCTTL, Seed: runs, Runs: runs}, r.cfg.Now())
+	return changefeed.New(*info, st, changefeed.Options{GCTTL: r.cfg.GCTTL, Seed: runs, Runs: max(runs, r.spentOn(kept.ID).run)}, r.cfg.Now())
 }
 
 // look has the loop look again.
@@ -261,6 +262,7 @@ func (f *feed) keep(ctx context.Context, info *changefeed.Info, status *changefe
 // remove forgets the changefeed.
 func (f *feed) remove(ctx context.Context) (gone bool, err error) {
 	f.endRun()
+	f.reign.spends(f) // before the name is free
 	f.mu.Lock()
 	was := f.kept
 	f.mu.Unlock()
@@ -392,12 +394,13 @@ func (f *feed) passed(safepoint tso.TS, why string) {
 	f.look()
 }
 
-// report gives the life what a run says.
-func (f *feed) report(r changefeed.Report) {
+// report gives the life what a run says, and tells whether it counts.
+func (f *feed) report(r changefeed.Report) bool {
 	f.mu.Lock()
-	f.life.Step(f.reign.cfg.Now(), r)
+	counts := f.life.Step(f.reign.cfg.Now(), r)
 	f.mu.Unlock()
 	f.look()
+	return counts
 }
 
 // leads is the loop of the run, nil where there is none.

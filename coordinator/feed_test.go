@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
@@ -125,5 +127,75 @@ func TestADeafOwnerResigns(t *testing.T) {
 	cfg.Deaf()
 	if !errors.Is(context.Cause(ctx), errResigned) {
 		t.Errorf("ended with %v", context.Cause(ctx))
+	}
+}
+
+// What a changefeed that is removed has used up is not used again under its name.
+func TestSpent(t *testing.T) {
+	at := tso.At(began)
+	f := held(t, at)
+	var err error
+	f.life, err = changefeed.New(changefeed.Info{Config: changefeed.Default()}, changefeed.Status{CheckpointTS: at, ResolvedTS: at, Run: 12, State: changefeed.Stopped}, changefeed.Options{}, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.term = 7
+	f.reign.spends(f)
+	f.reign.spends(&feed{reign: f.reign, id: f.id}) // the next one never ran
+	next := newFeed(f.reign, &meta.Changefeed{ID: f.id, Err: cdcerr.MetaCorrupted.New("no matter")})
+	if now := f.reign.spentOn(f.id); next.term != 7 || now.run != 12 {
+		t.Errorf("term %d, %+v", next.term, now)
+	}
+	if now := f.reign.spentOn(meta.ChangefeedID{Name: "b"}); now != (spent{}) {
+		t.Errorf("of another name %+v", now)
+	}
+}
+
+// Who saves for a run that is no more the last one does not take it for durable.
+func TestSaveOfARunThatIsOver(t *testing.T) {
+	at := tso.At(began)
+	f := held(t, at)
+	var err error
+	f.life, err = changefeed.New(changefeed.Info{Config: changefeed.Default()}, changefeed.Status{CheckpointTS: at, ResolvedTS: at, Run: 12, State: changefeed.Stopped}, changefeed.Options{}, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.save(t.Context(), 11, at.Next(), at.Next()); !errors.Is(err, errRunOver) {
+		t.Errorf("saved: %v", err)
+	}
+	if f.life.Status().CheckpointTS != at {
+		t.Errorf("the checkpoint moved to %d", f.life.Status().CheckpointTS)
+	}
+}
+
+// A seat is one in the changefeed of that creation, whatever number its run has: what
+// came in between may never be seen.
+func TestSeatOfAChangefeedThatWasMadeAgain(t *testing.T) {
+	c := New(Config{})
+	m := c.member
+	ctx, stop := context.WithCancel(t.Context())
+	g, ctx := errgroup.WithContext(ctx)
+	defer func() {
+		stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	is := func(created int64) *seat {
+		now := &meta.Changefeed{ID: meta.ChangefeedID{Namespace: "default", Name: "a"}, Status: meta.Status{Run: 7, State: "normal"}, Created: created}
+		m.feeds[now.ID] = now // it cannot be read, and so nothing is opened
+		m.settle(ctx, g)
+		return m.seats[now.ID].seat
+	}
+	first := is(1)
+	if is(1) != first || first.ended() {
+		t.Error("it does not stay")
+	}
+	is(2)
+	<-first.done
+	if next := is(2); next == first {
+		t.Error("the seat is that of the first one")
+	} else if next = is(2); next == first || next == nil || next.ended() {
+		t.Error("there is no seat in the second one")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/internal/binlog"
+	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 )
@@ -169,5 +170,24 @@ func TestCreationIsRefused(t *testing.T) {
 	}
 	if all, err := n.List(ctx); err != nil || len(all) != 0 {
 		t.Errorf("left: %v, %v", all, err)
+	}
+}
+
+// Runs of a changefeed that is made again under its name have numbers of their own: who
+// takes part in the one that was removed may not know yet.
+func TestMadeAgain(t *testing.T) {
+	s := newSite(t)
+	n, ctx := s.node(), t.Context()
+	run := func() uint64 {
+		_, err := n.Create(ctx, api.Creation{ID: feed, SinkURI: "blackhole://"})
+		must(t, err)
+		s.caught(n)
+		kept, err := n.store.Changefeed(ctx, meta.ChangefeedID{Namespace: feed.Keyspace, Name: feed.Name})
+		must(t, err)
+		must(t, n.Remove(ctx, feed))
+		return kept.Status.Run
+	}
+	if first, second := run(), run(); second <= first {
+		t.Errorf("run %d after %d", second, first)
 	}
 }

@@ -30,14 +30,21 @@ type member struct {
 	floor    scheduler.Revision                     // guarded by mu: the least owner who may be obeyed; 0: nothing is known yet
 	news     chan struct{}                          // guarded by mu: closed when any of these is another
 	watchers map[chan struct{}]struct{}             // guarded by mu: who wants a token when the captures are others
-	seats    map[meta.ChangefeedID]*seat            // guarded by mu
+	seats    map[meta.ChangefeedID]sitting          // guarded by mu
+}
+
+// sitting is a seat in the changefeed that was created in a revision, and in no other one
+// of its name.
+type sitting struct {
+	*seat
+	created int64
 }
 
 func newMember(c *Coordinator) *member {
 	return &member{
 		Coordinator: c, wake: make(chan struct{}, 1), news: make(chan struct{}),
 		captures: map[capture.ID]capture.Info{}, feeds: map[meta.ChangefeedID]*meta.Changefeed{},
-		watchers: map[chan struct{}]struct{}{}, seats: map[meta.ChangefeedID]*seat{},
+		watchers: map[chan struct{}]struct{}{}, seats: map[meta.ChangefeedID]sitting{},
 	}
 }
 
@@ -187,7 +194,7 @@ func (m *member) idle() bool {
 func (m *member) part(id meta.ChangefeedID) *agent.Part {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.seats[id]; s != nil {
+	if s := m.seats[id]; s.seat != nil {
 		return s.part.Load()
 	}
 	return nil
@@ -201,18 +208,18 @@ func (m *member) settle(ctx context.Context, g *errgroup.Group) {
 		switch now := m.feeds[id]; {
 		case s.ended():
 			delete(m.seats, id)
-		case now == nil || !runs(now) || now.Status.Run != s.run:
+		case now == nil || !runs(now) || now.Status.Run != s.run || now.Created != s.created:
 			s.stop()
 		}
 	}
 	for id, now := range m.feeds {
 		// The next one waits for the end of the last one: they write the same rows.
-		if m.seats[id] != nil || !runs(now) || ctx.Err() != nil {
+		if m.seats[id].seat != nil || !runs(now) || ctx.Err() != nil {
 			continue
 		}
 		s := newSeat(now.Status.Run)
 		own, stop := context.WithCancel(ctx)
-		s.stop, m.seats[id] = stop, s
+		s.stop, m.seats[id] = stop, sitting{s, now.Created}
 		floor := m.floor
 		g.Go(func() error {
 			defer signal(m.wake)
@@ -234,11 +241,11 @@ func (m *member) leaves(ctx context.Context, id meta.ChangefeedID) {
 		m.mu.Lock()
 		s, now, news := m.seats[id], m.feeds[id], m.news
 		m.mu.Unlock()
-		if now == nil && s == nil {
+		if now == nil && s.seat == nil {
 			return
 		}
 		var done <-chan struct{}
-		if s != nil {
+		if s.seat != nil {
 			done = s.done
 		}
 		select {

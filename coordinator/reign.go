@@ -30,6 +30,14 @@ type reign struct {
 	mu      sync.Mutex
 	feeds   map[meta.ChangefeedID]*feed // guarded by mu
 	drained map[capture.ID]bool         // guarded by mu: who is to be empty, until it has left
+	spent   map[meta.ChangefeedID]spent // guarded by mu: what those of a name that are removed have used up
+}
+
+// spent are the last numbers that the changefeeds of a name have used in a reign: who
+// takes part in one, and writes under it, may not know yet that it is removed.
+type spent struct {
+	run  uint64
+	term scheduler.Term
 }
 
 // errResigned ends a reign whose owner gave it up.
@@ -38,7 +46,7 @@ var errResigned = errors.New("the owner resigned")
 func newReign(c *Coordinator, l *meta.Leadership) *reign {
 	return &reign{
 		Coordinator: c, fence: l, come: make(chan *feed), over: make(chan struct{}),
-		feeds: map[meta.ChangefeedID]*feed{}, drained: map[capture.ID]bool{}, gc: gcHold{now: make(chan struct{}, 1), first: make(chan struct{})},
+		feeds: map[meta.ChangefeedID]*feed{}, drained: map[capture.ID]bool{}, spent: map[meta.ChangefeedID]spent{}, gc: gcHold{now: make(chan struct{}, 1), first: make(chan struct{})},
 	}
 }
 
@@ -125,6 +133,27 @@ func (r *reign) know(f *feed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.feeds[f.id] = f
+}
+
+// spends keeps what a changefeed has used up, which has no run any more.
+func (r *reign) spends(f *feed) {
+	f.mu.Lock()
+	s := spent{term: f.term}
+	if f.life != nil {
+		s.run = f.life.Status().Run
+	}
+	f.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.spent[f.id]
+	r.spent[f.id] = spent{max(s.run, was.run), max(s.term, was.term)}
+}
+
+// spentOn is what the changefeeds of a name have used up.
+func (r *reign) spentOn(id meta.ChangefeedID) spent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.spent[id]
 }
 
 func (r *reign) resign() { r.stop(errResigned) }

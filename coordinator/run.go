@@ -56,7 +56,7 @@ func (f *feed) beginRun(ctx context.Context, s changefeed.Start) {
 		}
 		f.mu.Unlock()
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, errRunOver):
 		case err != nil:
 			f.tally.runError()
 			f.log.Warn("the run ended", "run", s.Run, "error", err)
@@ -221,9 +221,15 @@ func (f *feed) grant(epoch uint64) sink.Grant {
 	return sink.Grant{Deadline: time.Now().Add(f.reign.cfg.Session.Left() - leaseMargin), Epoch: epoch, Fence: uint64(f.reign.fence.Revision())}
 }
 
-// save persists how far a run is.
+// errRunOver ends a run that the changefeed's life has gone beyond.
+var errRunOver = errors.New("the run is over")
+
+// save persists how far a run is. What the life takes in no more is not persisted, and
+// nobody may rely on it: errRunOver.
 func (f *feed) save(ctx context.Context, number uint64, checkpoint, resolved tso.TS) error {
-	f.report(changefeed.Report{Run: number, CheckpointTS: checkpoint, ResolvedTS: resolved})
+	if !f.report(changefeed.Report{Run: number, CheckpointTS: checkpoint, ResolvedTS: resolved}) {
+		return errRunOver
+	}
 	return f.persist(ctx)
 }
 

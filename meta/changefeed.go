@@ -57,6 +57,9 @@ type Changefeed struct {
 	Status Status
 	// Err is why it cannot be read: then Info and Status are not to be trusted.
 	Err error
+	// Created is the revision in which it was made: one that was removed and made again
+	// under its name has another.
+	Created int64
 
 	infoErr, statusErr error
 
@@ -72,7 +75,7 @@ func (c *Changefeed) Revision() int64 { return max(c.infoRevision, c.statusRevis
 func (c *Changefeed) take(k key, kv *mvccpb.KeyValue) {
 	switch k.kind {
 	case infoKey:
-		c.infoRevision, c.Info, c.infoErr = kv.ModRevision, slices.Clone(kv.Value), nil
+		c.infoRevision, c.Info, c.infoErr, c.Created = kv.ModRevision, slices.Clone(kv.Value), nil, kv.CreateRevision
 		if !json.Valid(kv.Value) {
 			c.infoErr = corrupted(kv, nil)
 		}
@@ -170,7 +173,7 @@ func (s *Store) CreateChangefeed(ctx context.Context, f Fence, id ChangefeedID, 
 	if err != nil {
 		return nil, err
 	}
-	return &Changefeed{ID: id, Info: info, Status: st, status: st, infoRevision: revision, statusRevision: revision}, nil
+	return &Changefeed{ID: id, Info: info, Status: st, Created: revision, status: st, infoRevision: revision, statusRevision: revision}, nil
 }
 
 // writes are the operations that write an info, a status, or both.
