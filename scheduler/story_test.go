@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -382,7 +383,9 @@ func (s *story) write() {
 			}
 		}
 		if !s.manual {
-			for _, z := range slices.SortedFunc(maps.Keys(h.written), func(a, b span.Span) int { return strings.Compare(string(a.Start), string(b.Start)) }) {
+			for _, z := range slices.SortedFunc(maps.Keys(h.written), func(a, b span.Span) int {
+				return cmp.Or(cmp.Compare(a.TableID, b.TableID), strings.Compare(string(a.Start), string(b.Start)))
+			}) {
 				h.written[z] = max(h.written[z], min(s.upto, h.Limit(z)))
 				p := scheduler.Progress{Checkpoint: h.written[z], Resolved: max(s.upto, h.written[z])}
 				h.Progress(z, p)
