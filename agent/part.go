@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -107,6 +108,7 @@ type Part struct {
 	before  uint64               // rows written in lives before
 	floor   scheduler.Progress   // of what is written; 0 where nothing is
 	warning warning
+	refused int // lives in a row that ended, each soon, because the leave to write was over
 	// logTrouble is what is wrong with the redo log's storage at this moment.
 	logTrouble string
 }
@@ -171,21 +173,29 @@ func (p *Part) Run(ctx context.Context) error {
 		}
 		if time.Since(began) > lasting {
 			rest = 0
+			p.mu.Lock()
+			p.refused = 0
+			p.mu.Unlock()
 		}
 		rest = min(max(restMin, 2*rest), restMax)
 		p.end(err)
 	}
 }
 
+// refusedMax is how many lives in a row may end soon because the leave to write is over,
+// before that is told: one or two do where an owner fences a capture off, or places anew.
+const refusedMax = 5
+
 // end goes over to the next life, when everything of the last one has ended.
 func (p *Part) end(err error) {
-	fault := ""
+	fault, refused := "", false
 	switch {
 	case errors.Is(err, errOutdated), errors.Is(err, context.Canceled):
 		// Nobody's fault: the second when the capture itself ends.
 		p.cfg.Log.Info("beginning anew", "changefeed", p.cfg.Name, "capture", p.cfg.ID, "why", err)
 	case cdcerr.LeaveEnded.Is(err), cdcerr.Fenced.Is(err):
 		// What it had is somebody else's by now, or will be: that is the owner's to know.
+		refused = true
 		p.cfg.Log.Info("the leave to write is over; beginning anew", "changefeed", p.cfg.Name, "capture", p.cfg.ID, "error", err)
 	default:
 		fault = p.cfg.Encode(err)
@@ -196,6 +206,11 @@ func (p *Part) end(err error) {
 	p.half, p.before = p.half.Next(fault), p.past.Rows
 	clear(p.fresh)
 	p.warning, p.logTrouble = warning{}, ""
+	if !refused {
+		p.refused = 0
+	} else if p.refused++; p.refused >= refusedMax {
+		p.warning.text = p.cfg.Encode(fmt.Errorf("%d times in a row: %w", p.refused, err))
+	}
 }
 
 // Limit is up to where rows of a span may be written now.

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +134,32 @@ func TestRestsGrow(t *testing.T) {
 		for i, want := range []int64{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
 			if got := began[i+1].Sub(began[i]).Milliseconds(); got < want || got > want+50 {
 				t.Errorf("life %d begins %d ms after the one before, want %d", i+2, got, want)
+			}
+		}
+	})
+}
+
+// That the downstream refuses one life after the other is told, and not that it refused
+// one or two.
+func TestRefusedAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *owned) {
+		for life := uint64(1); life <= 6; life++ {
+			w.head.Incarnation, w.head.Term = life, scheduler.Term(50+life)
+			w.say(prepare(1))
+			for len(w.path.engines()) < int(life) {
+				pass(time.Millisecond)
+				synctest.Wait()
+			}
+			w.line.forget()
+			w.engine().failed <- cdcerr.Fenced.New("a later one")
+			synctest.Wait()
+			pass(100 * time.Millisecond)
+			synctest.Wait()
+			w.head.Incarnation, w.head.Term = life+1, scheduler.Term(51+life)
+			w.say()
+			r := w.heard()
+			if r.Incarnation != life+1 || r.Fault != "" || strings.Contains(r.Warning, "a later one") != (life >= 5) {
+				t.Errorf("after %d: told %+v", life, r)
 			}
 		}
 	})
