@@ -61,8 +61,10 @@ func settings(d Dialect, strict bool, c *Config) []setting {
 		// What a server's globals make of every session: statements that nobody commits,
 		// and answers that lack rows without a word.
 		{sql: "SET SESSION autocommit = 1", optional: d.Kind == Other},
-		{sql: "SET SESSION sql_select_limit = " + allRows, optional: d.Kind != MySQL && d.Kind != MariaDB},
 		{sql: "SET SESSION sql_big_selects = 1", optional: true},
+	}
+	if d.Kind != Other { // one that takes it for a signed number has it below zero, and refuses every SELECT
+		set = append(set, setting{sql: "SET SESSION sql_select_limit = " + allRows, optional: d.Kind == TiDB})
 	}
 	if d.Kind == MariaDB || d.Kind == MySQL {
 		// What a transaction wrote to a MyISAM table stays when it is rolled back.
