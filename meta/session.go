@@ -35,6 +35,7 @@ type Session struct {
 	lost  chan struct{} // closed when it is over
 	over  bool          // guarded by mu
 	led   Fence         // guarded by mu: by which it has led and not resigned, as far as is known
+	left  bool          // guarded by mu: it is to run out, whatever Run is told
 }
 
 // NewSession asks for a lease of about this length, etcd may give a longer one.
@@ -76,8 +77,13 @@ func (s *Session) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			s.revoke(context.WithoutCancel(ctx))
+			if !s.abandoned() {
+				s.revoke(context.WithoutCancel(ctx))
+			}
 			return ctx.Err()
+		}
+		if s.abandoned() {
+			return cdcerr.SessionLost.New("session %016x of capture %s was abandoned", int64(s.lease), s.id)
 		}
 		err := s.renew(ctx)
 		switch {
@@ -108,8 +114,24 @@ func (s *Session) renew(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.until = max(s.until, begun+time.Duration(res.TTL)*time.Second)
+	if !s.left {
+		s.until = max(s.until, begun+time.Duration(res.TTL)*time.Second)
+	}
 	return nil
+}
+
+// Abandon leaves the session to run out, as that of a process which was killed does:
+// nothing may be written by it any more, and the end of Run says nothing to etcd.
+func (s *Session) Abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until, s.left = 0, true
+}
+
+func (s *Session) abandoned() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
 }
 
 // Token names the session to EndEarlier.

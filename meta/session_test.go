@@ -155,6 +155,24 @@ func TestFarewell(t *testing.T) {
 	must(t, err)
 }
 
+// A session that was abandoned gives no leave to write, and is left to run out.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	s := open(t, embedded(t.TempDir()))
+	live, stop := session(t, s, "a", time.Minute)
+	must(t, live.Register(t.Context(), capture.Info{ID: "a"}))
+	live.Abandon()
+	if live.Left() > 0 {
+		t.Errorf("%v left", live.Left())
+	}
+	_ = stop() // that it was told to end, or has ended
+	all, err := s.Captures(t.Context())
+	must(t, err)
+	if len(all) != 1 {
+		t.Errorf("etcd was told of its end: %+v", all)
+	}
+}
+
 // Who gives up standing for election is no candidate any more, while its session goes on:
 // the next owner comes after it as if it had never stood.
 func TestStandingBack(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,6 +62,9 @@ type Parts struct {
 	// Plane makes the control plane of one session; ctx bounds the making. Without
 	// one the node is a member that does nothing, and says so.
 	Plane func(ctx context.Context, g Given) (Plane, error)
+	// Cut, once it is closed, ends the server where it stands, as a second signal ends
+	// the process of one: nothing is handed over, and its session runs out. Nil: never.
+	Cut <-chan struct{}
 	// Listening is told the address once it is bound.
 	Listening func(addr net.Addr)
 	Stderr    io.Writer
@@ -74,6 +78,8 @@ type node struct {
 	api   *api.API
 	meter *meter
 	peers *transport.Service
+	// present is the session of now, nil before the first one.
+	present atomic.Pointer[meta.Session]
 }
 
 // Run is a server from its start until ctx ends, and it has handed over, or
@@ -151,23 +157,35 @@ func (n *node) live(outer context.Context, leave <-chan struct{}) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return last(n.replicate(ctx, leave)) })
 	g.Go(func() error {
-		select {
-		case <-leave:
-		case <-ctx.Done():
-			return nil
-		}
-		n.log.Info("told to end, handing over")
-		timer := time.NewTimer(farewell)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			n.log.Warn("handing over took too long, cutting", "after", farewell)
+		if n.over(ctx, leave) {
 			cut()
-		case <-ctx.Done():
 		}
 		return nil
 	})
 	return ended(g.Wait())
+}
+
+// over tells when the node is to be cut, if it has not ended before.
+func (n *node) over(ctx context.Context, leave <-chan struct{}) bool {
+	var late <-chan time.Time
+	for {
+		select {
+		case <-leave:
+			n.log.Info("told to end, handing over")
+			leave, late = nil, time.After(farewell)
+		case <-late:
+			n.log.Warn("handing over took too long, cutting", "after", farewell)
+			return true
+		case <-n.parts.Cut:
+			n.log.Warn("cut: nothing is handed over")
+			if s := n.present.Load(); s != nil {
+				s.Abandon()
+			}
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // replicate opens what every session of this node shares, and lives through one

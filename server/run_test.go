@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/server"
 	"github.com/sluice-cdc/sluice/transport"
@@ -283,6 +284,44 @@ func TestHandsOver(t *testing.T) {
 	close(p.hand)
 	if err := r.stop(t); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A server that is cut hands nothing over, and its session is left to run out.
+func TestCut(t *testing.T) {
+	t.Parallel() // it waits more than it works
+	etcd := meta.Default()
+	etcd.Backend, etcd.Embedded.DataDir = meta.BackendEmbedded, t.TempDir()
+	store, err := meta.Open(t.Context(), etcd)
+	must(t, err)
+	defer store.Close()
+	cfg := config(t)
+	cfg.Meta.Backend, cfg.Meta.Endpoints, cfg.ClusterID = meta.BackendExternal, store.Endpoints(), etcd.Cluster
+	cut, told, ran, ended := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	parts := server.Parts{Version: "1.0.0", Stderr: io.Discard, Cut: cut, Plane: func(_ context.Context, g server.Given) (server.Plane, error) {
+		close(ran)
+		return &plane{given: g, leave: told, hand: make(chan struct{})}, nil
+	}}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	g := new(errgroup.Group)
+	g.Go(func() error {
+		ended <- server.Run(ctx, cfg, parts)
+		return nil
+	})
+	<-ran
+	close(cut)
+	must(t, <-ended)
+	must(t, g.Wait())
+	select {
+	case <-told:
+		t.Error("it was told to hand over")
+	default:
+	}
+	all, err := store.Captures(t.Context())
+	must(t, err)
+	if len(all) != 1 {
+		t.Errorf("etcd was told of its end: %+v", all)
 	}
 }
 

@@ -75,6 +75,7 @@ func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) erro
 		return leftFirst(opening, err)
 	}
 	g.Session = session
+	n.present.Store(session)
 	if err := noteSession(n.sessionFile(), n.cfg.DataDir, session.Token()); err != nil {
 		g.Log.Info("the session is not noted: after a crash it has to run out", "error", err)
 	}
