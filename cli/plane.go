@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-cdc/sluice/server"
 )
 
-// plane makes the control plane of a session of a server.
-func plane(version string) func(context.Context, server.Given) (server.Plane, error) {
+// Plane makes the control plane of a session of a server.
+func Plane(version string) func(context.Context, server.Given) (server.Plane, error) {
 	return func(_ context.Context, g server.Given) (server.Plane, error) {
 		zone, err := g.Config.Location()
 		if err != nil {

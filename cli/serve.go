@@ -14,7 +14,7 @@ import (
 // serve is a server with what this build has.
 func serve(ctx context.Context, cfg server.Config) error {
 	b := ReadBuild()
-	return server.Run(ctx, cfg, server.Parts{Version: b.Version, GitHash: b.GitHash, PID: pid(), Stderr: os.Stderr, Plane: plane(b.Version)})
+	return server.Run(ctx, cfg, server.Parts{Version: b.Version, GitHash: b.GitHash, PID: pid(), Stderr: os.Stderr, Plane: Plane(b.Version)})
 }
 
 func (t *terminal) serverCommand() *cobra.Command {

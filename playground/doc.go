@@ -14,6 +14,16 @@
 // With --workload the upstream is a fake cluster that lives: writers, DDL and
 // faults, and every row that arrives is held against what its writer meant.
 //
+// With --captures servers replicate that cluster, each what `sluice server` is, with an
+// etcd of their own, and a script has them come and go:
+//
+//	workload ─▶ upstream/fake ─▶ server 1, 2, 3 … ─▶ database ─▶ read back ─▶ verdict
+//	script ── API, signals ────────▲    ▲── etcd
+//
+// Rows then go past nobody who could judge each: the end is judged, and the sum of a
+// bank's accounts. The database in this process takes one transaction after the other,
+// since its engine does not keep those of several captures apart.
+//
 // With --pd the upstream is a TiDB that runs: its wanted tables are copied as of
 // now and then followed, until the command is told to end, without a verdict.
 //
@@ -22,5 +32,6 @@
 //
 // Goroutines: Main's caller waits in Main; one errgroup for each recording holds
 // the fake, the client, the schema feed, the pipeline and the progress line; the
-// embedded database serves in one of its own until Main ends.
+// embedded database serves in one of its own until Main ends. Servers are each in one
+// of a group that ends before the fake does.
 package playground

@@ -42,7 +42,7 @@ func OpenEmbedded(port int) (*Embedded, error) {
 	provider := memory.NewDBProvider()
 	engine := sqle.New(newAnalyzer(provider), nil)
 	chain := server.InterceptorChain{}
-	chain.WithInterceptor(refusing{})
+	chain.WithInterceptor(gate{&serial{}})
 	s, err := server.NewServer(server.Config{Listener: listener, Options: []server.Option{chain.Option()}},
 		engine, sql.NewContext, memory.NewSessionBuilder(provider), nil)
 	if err != nil {
@@ -80,8 +80,9 @@ func (e *Embedded) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// refusing answers with an error what the engine would take and forget.
-type refusing struct{}
+// gate answers with an error what the engine would take and forget, and lets through
+// at a time what it would otherwise mix up.
+type gate struct{ turns *serial }
 
 // forgotten are clauses that the engine parses and drops, with what to say.
 var forgotten = []struct{ words, what string }{
@@ -140,34 +141,39 @@ func endOfQuoted(query string, start int) int {
 }
 
 // Priority: there is no other interceptor.
-func (refusing) Priority() int { return 0 }
+func (gate) Priority() int { return 0 }
 
 // Query checks a statement sent as text.
-func (refusing) Query(ctx context.Context, chain server.Chain, c *mysql.Conn, query string, callback func(*sqltypes.Result, bool) error) error {
+func (g gate) Query(ctx context.Context, chain server.Chain, c *mysql.Conn, query string, callback func(*sqltypes.Result, bool) error) error {
 	if err := refuse(query); err != nil {
 		return err
 	}
-	return chain.ComQuery(ctx, c, query, callback)
+	return g.turns.run(ctx, c, query, func() error { return chain.ComQuery(ctx, c, query, callback) })
 }
 
 // ParsedQuery checks a statement that was parsed before.
-func (refusing) ParsedQuery(chain server.Chain, c *mysql.Conn, query string, _ sqlparser.Statement, callback func(*sqltypes.Result, bool) error) error {
+func (g gate) ParsedQuery(chain server.Chain, c *mysql.Conn, query string, _ sqlparser.Statement, callback func(*sqltypes.Result, bool) error) error {
 	if err := refuse(query); err != nil {
 		return err
 	}
-	return chain.ComQuery(context.Background(), c, query, callback)
+	ctx := context.Background()
+	return g.turns.run(ctx, c, query, func() error { return chain.ComQuery(ctx, c, query, callback) })
 }
 
 // MultiQuery checks the statements of one packet.
-func (refusing) MultiQuery(ctx context.Context, chain server.Chain, c *mysql.Conn, query string, callback func(*sqltypes.Result, bool) error) (string, error) {
+func (g gate) MultiQuery(ctx context.Context, chain server.Chain, c *mysql.Conn, query string, callback func(*sqltypes.Result, bool) error) (rest string, err error) {
 	if err := refuse(query); err != nil {
 		return "", err
 	}
-	return chain.ComMultiQuery(ctx, c, query, callback)
+	err = g.turns.run(ctx, c, query, func() error {
+		rest, err = chain.ComMultiQuery(ctx, c, query, callback)
+		return err
+	})
+	return rest, err
 }
 
 // Prepare checks a statement to be prepared.
-func (refusing) Prepare(ctx context.Context, chain server.Chain, c *mysql.Conn, query string, prepare *mysql.PrepareData) ([]*querypb.Field, error) {
+func (gate) Prepare(ctx context.Context, chain server.Chain, c *mysql.Conn, query string, prepare *mysql.PrepareData) ([]*querypb.Field, error) {
 	if err := refuse(query); err != nil {
 		return nil, err
 	}
@@ -175,6 +181,6 @@ func (refusing) Prepare(ctx context.Context, chain server.Chain, c *mysql.Conn, 
 }
 
 // StmtExecute runs what was checked when it was prepared.
-func (refusing) StmtExecute(ctx context.Context, chain server.Chain, c *mysql.Conn, prepare *mysql.PrepareData, callback func(*sqltypes.Result) error) error {
-	return chain.ComStmtExecute(ctx, c, prepare, callback)
+func (g gate) StmtExecute(ctx context.Context, chain server.Chain, c *mysql.Conn, prepare *mysql.PrepareData, callback func(*sqltypes.Result) error) error {
+	return g.turns.run(ctx, c, prepare.PrepareStmt, func() error { return chain.ComStmtExecute(ctx, c, prepare, callback) })
 }

@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/sink/mysql"
 	"github.com/sluice-cdc/sluice/strict"
 	"github.com/sluice-cdc/sluice/upstream"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
@@ -29,9 +31,11 @@ const (
 
 // Options are the command line.
 type Options struct {
-	Recordings   []string // files or directories
-	Workload     Workload // what to run on a live cluster instead
-	PD           []string // a running cluster to follow instead
+	Recordings   []string   // files or directories
+	Workload     Workload   // what to run on a live cluster instead
+	Captures     int        // servers that share the workload's changefeed; 0: none, it runs in this process
+	Script       []incident // what befalls them
+	PD           []string   // a running cluster to follow instead
 	TLS          upstream.TLS
 	Filter       []string // which of its tables; all of them where there is none
 	SinkURI      string   // empty: the embedded database
@@ -74,7 +78,7 @@ can do more: give its --sink-uri.
 // them, and the help that was asked for (flag.ErrHelp), is told on stderr.
 func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	o := &Options{}
-	speed := ""
+	speed, script := "", ""
 	f := flag.NewFlagSet("playground", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // its own words are followed by sixty lines of help
 	f.Var(repeated{&o.Recordings}, "recording", "recording to replay: `FILE_OR_DIR`; a directory stands for every recording directly in it; may be repeated (default "+defaultRecording+")")
@@ -83,6 +87,8 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	f.DurationVar(&o.Workload.Duration, "duration", 0, "with --workload: for how long, such as 30s (default 10s)")
 	f.Uint64Var(&o.Workload.Seed, "seed", 0, "with --workload: `N` decides what happens (default: another one each time)")
 	f.BoolVar(&o.Workload.Storm, "storm", false, "with --workload: regions, stores and PD fail in every way that TiKV allows meanwhile")
+	f.IntVar(&o.Captures, "captures", 0, "with --workload: `N` real servers in this process share the changefeed, as captures of one cluster")
+	f.StringVar(&script, "script", "", "with --captures: what befalls them while the workload writes, such as `\"5s drain, 12s kill leader, 20s join\"` (default: one of each)")
 	f.Func("pd", "follow a running TiDB from now on, until Ctrl-C, instead of a recording: `ENDPOINTS` of its PD, comma between", func(v string) error {
 		o.PD = strings.Split(v, ",")
 		return nil
@@ -105,7 +111,7 @@ func ParseOptions(args []string, stderr io.Writer) (*Options, error) {
 	if err != nil {
 		err = typed(f, err)
 	} else if err = given(f, o); err == nil {
-		err = o.complete(f.Args(), speed)
+		err = o.complete(f.Args(), speed, script)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, cdcerr.Explain(err))
@@ -136,6 +142,10 @@ func given(f *flag.FlagSet, o *Options) (err error) {
 		switch {
 		case given.Name == "sink-uri" && o.SinkURI == "":
 			err = cdcerr.InvalidArgument.New("--sink-uri is empty: leave it out for the database in this process")
+		case given.Name == "captures" && (o.Captures < 1 || o.Captures > capturesMax):
+			err = cdcerr.InvalidArgument.New("--captures %d: want 1 to %d servers", o.Captures, capturesMax)
+		case given.Name == "script" && given.Value.String() == "":
+			err = cdcerr.InvalidArgument.New("--script is empty: leave it out for the default; %s", scriptForm)
 		case given.Name == "rate" && o.Workload.Rate < 1:
 			err = cdcerr.InvalidArgument.New("--rate %d: want at least 1 transaction a second", o.Workload.Rate)
 		case given.Name == "duration" && o.Workload.Duration <= 0:
@@ -150,13 +160,16 @@ func usage(f *flag.FlagSet, w io.Writer) {
 
   playground [flags]
   playground --workload KIND [flags]    runs a workload on a live cluster instead, and compares
+  playground --workload KIND --captures N [flags]   with N servers, which come and go
   playground --pd ENDPOINTS [flags]     follows a running TiDB; nothing to compare with
 
 `)
 	f.PrintDefaults()
 	fmt.Fprint(w, `
 One line a recording, or for the workload, goes to stdout:
-  NAME rows=equal|differ(n) end=equal|differ(n)|listed(n) seconds
+  NAME rows=equal|differ(n)|unseen end=equal|differ(n)|listed(n) seconds
+With --captures rows go past nobody who could judge them one by one (unseen); the
+end is judged, and of a bank the sum of all accounts.
 `+embeddedLimits+`
 In a database of yours the playground drops and makes the databases that a run
 writes, and keeps in sluice_playground.left_tables which tables it has made; it
@@ -167,14 +180,20 @@ Exit status: 0 all equal (what is listed with its reason counts as equal),
 `)
 }
 
-func (o *Options) complete(rest []string, speed string) error {
+func (o *Options) complete(rest []string, speed, script string) error {
 	if len(rest) > 0 {
 		return cdcerr.InvalidArgument.New("argument %q: recordings are given with --recording", rest[0])
 	}
 	if err := o.oneUpstream(speed); err != nil {
 		return err
 	}
+	if err := o.shared(script); err != nil {
+		return err
+	}
 	if err := o.live(speed); err != nil {
+		return err
+	}
+	if err := o.play(script); err != nil {
 		return err
 	}
 	if len(o.Recordings) == 0 {
@@ -231,8 +250,57 @@ func (o *Options) live(speed string) error {
 	if w.Rate == 0 {
 		w.Rate = 200
 	}
-	if w.Duration == 0 {
+	if w.Duration == 0 && o.Captures == 0 {
 		w.Duration = 10 * time.Second
+	}
+	return nil
+}
+
+// shared refuses what captures cannot be given, and what only they can.
+func (o *Options) shared(script string) error {
+	bad := cdcerr.InvalidArgument.New
+	switch {
+	case o.Captures == 0 && script != "":
+		return bad("--script belongs to --captures: say how many")
+	case o.Captures == 0:
+		return nil
+	case len(o.Recordings) > 0:
+		return bad("--captures has no place beside --recording: a recording is judged row by row on its way past one capture; give a --workload")
+	case len(o.PD) > 0:
+		return bad("--captures has no place beside --pd: a look at a TiDB needs one capture, and the service is several of `sluice server`")
+	case o.Workload.Kind == "":
+		return bad("--captures needs a cluster that lives: give a --workload")
+	}
+	if scheme, _, _ := strings.Cut(o.SinkURI, "://"); o.SinkURI != "" && !mysql.Handles(scheme) {
+		return bad("--captures needs a downstream that keeps what it is given, and %s:// would leave nothing to judge: leave --sink-uri out, or give a database", scheme)
+	}
+	return nil
+}
+
+// playFor is for how long a workload writes to captures unless told otherwise, and how
+// long after the last event.
+const playFor, playOn = 30 * time.Second, 5 * time.Second
+
+// play completes what befalls captures.
+func (o *Options) play(script string) (err error) {
+	if o.Captures == 0 {
+		return nil
+	}
+	d := &o.Workload.Duration
+	if script == "" {
+		*d = cmp.Or(*d, playFor)
+		o.Script = defaultScript(o.Captures, *d)
+		return nil
+	}
+	if o.Script, err = parseScript(script, o.Captures); err != nil {
+		return err
+	}
+	last := o.Script[len(o.Script)-1]
+	if *d == 0 {
+		*d = max(playFor, last.at+playOn)
+	}
+	if last.at > *d {
+		return cdcerr.InvalidArgument.New("--script: %v comes when nothing is written any more, after %v; give a longer --duration", last, *d)
 	}
 	return nil
 }

@@ -12,12 +12,14 @@ import (
 
 // report prints one recording's line, and what is behind it.
 func (p *player) report(name string, v *verdicts) {
-	p.explain(name, "rows", v.rows)
-	p.explain(name, "end", v.end)
-	rows := "equal"
-	if !v.rows.Equal() {
-		rows = v.rows.Word()
+	rows := "unseen"
+	if v.rows != nil {
+		p.explain(name, "rows", v.rows)
+		if rows = "equal"; !v.rows.Equal() {
+			rows = v.rows.Word()
+		}
 	}
+	p.explain(name, "end", v.end)
 	fmt.Fprintf(p.out, "%s rows=%s end=%s %.1f\n", name, rows, v.end.Word(), v.took.Seconds())
 }
 

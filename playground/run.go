@@ -97,6 +97,7 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 		services.Go(func() error { return embedded.Run(ctx) })
 		uri, p.embedded = embedded.URI(), embedded.Addr()
 	}
+	p.uri = uri
 	status := couldNotRun
 	services.Go(func() error {
 		defer stop()
@@ -128,6 +129,7 @@ func play(ctx context.Context, o *Options, stdout, stderr io.Writer) (int, error
 type player struct {
 	options  *Options
 	target   target
+	uri      string        // the target's
 	embedded string        // address of the database in this process, if it is the target
 	out      io.Writer     // a line a recording
 	words    io.Writer     // everything else
@@ -183,11 +185,12 @@ func (p *player) all(ctx context.Context, recordings []recording) int {
 
 // verdicts are both verdicts on one recording.
 type verdicts struct {
-	rows, end *verify.Verdict
-	took      time.Duration
+	rows *verify.Verdict // nil: nobody has seen them on their way
+	end  *verify.Verdict
+	took time.Duration
 }
 
-func (v *verdicts) equal() bool { return v.rows.Equal() && v.end.Equal() }
+func (v *verdicts) equal() bool { return (v.rows == nil || v.rows.Equal()) && v.end.Equal() }
 
 // one runs a recording, and says now and then that it is alive: reading what is
 // large, and writing a large transaction, take long and move no checkpoint.

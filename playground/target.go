@@ -11,9 +11,13 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/sink/mysql"
+	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream/fake/mvcc"
+	"github.com/sluice-cdc/sluice/upstream/fake/oracle"
 	"github.com/sluice-cdc/sluice/verify"
 )
 
@@ -216,11 +220,11 @@ func ReadBack(ctx context.Context, db *sql.DB, databases []string, shape func(sc
 	if err != nil {
 		return nil, err
 	}
-	var version, comment string
-	if err := db.QueryRowContext(ctx, "SELECT @@version, @@version_comment").Scan(&version, &comment); err != nil {
-		return nil, cdcerr.MySQLConnection.Wrap(err, "asking for the version downstream")
+	kind, err := kindOf(ctx, db)
+	if err != nil {
+		return nil, err
 	}
-	if kind := mysql.Detect(version, comment).Kind; kind != mysql.TiDB {
+	if kind != mysql.TiDB {
 		contents.Shows = shownInLatin1
 		contents.Lacks = map[event.Kind]string{event.TemporaryTable: mysql.FeatureTemporary}
 		if kind != mysql.MariaDB {
@@ -228,6 +232,49 @@ func ReadBack(ctx context.Context, db *sql.DB, databases []string, shape func(sc
 		}
 	}
 	return contents, nil
+}
+
+// Compare holds what stands downstream against what stood in a fake cluster's store at
+// a moment, database by database. The contents are those that it read.
+func Compare(ctx context.Context, db *sql.DB, store mvcc.Snapshot, at tso.TS, databases []string) (*verify.Verdict, *verify.Contents, error) {
+	ours, err := filter.New(filter.Config{Rules: rulesOf(databases)})
+	if err != nil {
+		return nil, nil, err
+	}
+	want := &verify.Expected{}
+	tables, err := oracle.Snapshot(store, at, ours, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	j := verify.NewJudge(verify.Config{Databases: want.Databases, Tables: tables, Expected: want})
+	contents, err := ReadBack(ctx, db, databases, j.Table)
+	if err != nil {
+		return nil, nil, err
+	}
+	return j.EndOf(contents), contents, nil
+}
+
+// rulesOf are the filter rules for all of some databases.
+func rulesOf(databases []string) (rules []string) {
+	for _, name := range databases {
+		rules = append(rules, name+".*")
+	}
+	return rules
+}
+
+// kindOf asks a server what it is.
+func kindOf(ctx context.Context, db *sql.DB) (mysql.Kind, error) {
+	var version, comment string
+	if err := db.QueryRowContext(ctx, "SELECT @@version, @@version_comment").Scan(&version, &comment); err != nil {
+		return mysql.Other, cdcerr.MySQLConnection.Wrap(err, "asking for the version downstream")
+	}
+	return mysql.Detect(version, comment).Kind, nil
+}
+
+// fences tells whether the server can refuse the writes of a capture that was given up.
+func (d *database) fences(ctx context.Context) (bool, error) {
+	kind, err := kindOf(ctx, d.db)
+	return kind != mysql.Other && !d.cfg.NoFence, err
 }
 
 // shownInLatin1: outside TiDB a latin1 column keeps the bytes of what is no text

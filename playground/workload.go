@@ -75,30 +75,51 @@ func (p *player) stage(ctx context.Context, o Workload) (v *verdicts, err error)
 		err = errors.Join(err, a.close())
 	}()
 	w, err := workload.New(ctx, live.New(cluster), workload.Config{
-		Kind: o.Kind, Seed: o.Seed, Rate: o.Rate, Abandon: abandoned,
+		Kind: o.Kind, Seed: o.Seed, Rate: o.Rate, Abandon: abandoned, Tables: p.options.Captures * tablesEach,
 		Told: func(db, sql string, refused error) { p.log.Info("DDL", "database", db, "sql", sql, "refused", refused) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := p.target.claim(ctx, databasesOf(w)); err != nil {
+	databases := databasesOf(w)
+	if p.options.Captures > 0 {
+		databases = w.Databases() // what else stands upstream was there before the changefeed
+	}
+	if err := p.target.claim(ctx, databases); err != nil {
 		return nil, err
 	}
-	cfg := upstream.Default()
-	cfg.PD, cfg.Log = cluster.PD(), p.log
-	if err := a.attach(ctx, services, cfg, changefeed(p.log)); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(p.words, "PD at %s; all tables come after start-ts %d\n", strings.Join(cluster.PD(), ","), a.start)
 	s := &scene{player: p, options: o, cluster: cluster, workload: w, attached: &a, expected: &verify.Expected{}}
-	if err := s.run(ctx); err != nil {
-		return nil, err
+	if p.options.Captures > 0 {
+		v, err = s.together(ctx)
+	} else {
+		v, err = s.alone(ctx, services)
 	}
-	v, err = s.compare(ctx)
 	if err == nil {
 		v.took = time.Since(began)
 	}
 	return v, err
+}
+
+// tablesEach is how many tables of a bank there are for each capture: enough that some
+// can move. Without captures it is the workload's own number.
+const tablesEach = 4
+
+// alone has one capture of this process replicate, past a judge of every row.
+func (s *scene) alone(ctx context.Context, services *errgroup.Group) (*verdicts, error) {
+	cfg := upstream.Default()
+	cfg.PD, cfg.Log = s.cluster.PD(), s.player.log
+	if err := s.attached.attach(ctx, services, cfg, changefeed(s.player.log)); err != nil {
+		return nil, err
+	}
+	s.tellPD(s.attached.start)
+	if err := s.run(ctx); err != nil {
+		return nil, err
+	}
+	return s.compare(ctx)
+}
+
+func (s *scene) tellPD(start tso.TS) {
+	fmt.Fprintf(s.player.words, "PD at %s; all tables come after start-ts %d\n", strings.Join(s.cluster.PD(), ","), start)
 }
 
 // scene is one run of a workload.
@@ -142,7 +163,7 @@ func (s *scene) run(ctx context.Context) (err error) {
 	}
 	tasks.Go(func() error {
 		defer done()
-		if err := s.act(ctx); err != nil {
+		if err := s.act(ctx, nil); err != nil {
 			return err
 		}
 		return s.reach(ctx, func() tso.TS { return a.Progress().Checkpoint })
@@ -150,8 +171,8 @@ func (s *scene) run(ctx context.Context) (err error) {
 	return tasks.Wait()
 }
 
-// act runs the workload, and faults beside it.
-func (s *scene) act(ctx context.Context) error {
+// act runs the workload, and faults beside it, and what else is to happen.
+func (s *scene) act(ctx context.Context, beside func(ctx context.Context) error) error {
 	if err := s.workload.Prepare(ctx); err != nil {
 		return err
 	}
@@ -168,6 +189,9 @@ func (s *scene) act(ctx context.Context) error {
 		defer calm()
 		return s.workload.Run(ctx, s.options.Duration)
 	})
+	if beside != nil {
+		tasks.Go(func() error { return beside(ctx) })
+	}
 	err := tasks.Wait()
 	s.end = s.cluster.TS()
 	n := s.workload.Counts()

@@ -60,27 +60,12 @@ func (s *serving) compare(ctx context.Context, d Downstream) (differences []stri
 func (s *serving) databases() []string { return append(s.load.work.Databases(), BeatDB) }
 
 func compare(ctx context.Context, store mvcc.Snapshot, databases []string, d Downstream) (differences []string, failed error) {
-	var rules []string
-	for _, name := range databases {
-		rules = append(rules, name+".*")
-	}
-	ours, err := filter.New(filter.Config{Rules: rules})
-	if err != nil {
-		return nil, err
-	}
-	want := &verify.Expected{}
-	tables, err := oracle.Snapshot(store, d.At, ours, want)
-	if err != nil {
-		return nil, err
-	}
 	db := (&mariadb.Server{Host: d.Host, Port: d.Port}).DB()
 	defer func() { failed = errors.Join(failed, db.Close()) }()
-	j := verify.NewJudge(verify.Config{Databases: want.Databases, Tables: tables, Expected: want})
-	contents, err := playground.ReadBack(ctx, db, databases, j.Table)
+	v, _, err := playground.Compare(ctx, db, store, d.At, databases)
 	if err != nil {
 		return nil, err
 	}
-	v := j.EndOf(contents)
 	for _, one := range v.First[:min(len(v.First), differencesMax)] {
 		differences = append(differences, one.String())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
@@ -17,6 +18,15 @@ const BankDB = "bank"
 // Opening is what every account holds at first; the sum over all of them never
 // changes.
 const Opening = 1000
+
+// Money is what all accounts of the workload's bank hold together, at every moment; 0
+// where it has none.
+func (w *Workload) Money() int64 {
+	if !slices.Contains(w.Databases(), BankDB) {
+		return 0
+	}
+	return int64(w.cfg.Size) * Opening
+}
 
 // bank transfers money between accounts.
 type bank struct{ cfg Config }
