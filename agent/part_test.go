@@ -393,7 +393,7 @@ func TestWarningsAndCounts(t *testing.T) {
 		w.opened[0].Warn(errors.New("slow"))
 		w.engine().done(pipeline.Progress{Rows: 7, Written: 190})
 		w.moved(1, 250)
-		w.deaf = true
+		w.deaf.Store(true)
 		if r := w.heard(); r.Warning != "told: slow" || !r.Deaf || r.Rows != 7 || r.Written != 190 {
 			t.Errorf("told %+v", r)
 		}
@@ -402,7 +402,7 @@ func TestWarningsAndCounts(t *testing.T) {
 			t.Errorf("told %+v", r)
 		}
 		w.moved(1, 301)
-		w.deaf = false
+		w.deaf.Store(false)
 		if r := w.heard(); r.Warning != "" || r.Deaf {
 			t.Errorf("told %+v", r)
 		}

@@ -32,7 +32,7 @@ type owned struct {
 	head scheduler.Head
 
 	liveness capture.Liveness
-	deaf     bool
+	deaf     atomic.Bool
 	lease    time.Time
 	opened   []agent.Opening
 	done     chan error
@@ -55,7 +55,7 @@ func startPart(t *testing.T, configure func(*agent.PartConfig)) *owned {
 		Name: "test", ID: "c", Epoch: 3, Floor: owner1, StartTS: startTS, Checkpoint: startTS.Prev(), ForceReplicate: true,
 		Line:     w.line,
 		Liveness: func() capture.Liveness { return w.liveness },
-		Deaf:     func() bool { return w.deaf },
+		Deaf:     func() bool { return w.deaf.Load() },
 		Lease:    func() time.Time { return w.lease },
 		Open: func(_ context.Context, o agent.Opening) (sink.Sink, error) {
 			w.opened = append(w.opened, o)

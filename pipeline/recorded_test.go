@@ -287,6 +287,10 @@ func (p *play) step() {
 			open = append(open, x)
 		}
 	}
+	if len(open) == 0 { // the last of them ended since it was asked
+		p.mu.Unlock()
+		return
+	}
 	slices.SortFunc(open, func(a, b *playing) int { return int(a.id - b.id) })
 	x := open[p.IntN(len(open))]
 	s := span.OfTable(x.id)
