@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines or share state between those of others: the race
 # pass runs over these, and internal/lint holds the list against the code.
-RACE := agent api bench chaos chaos/origin chaos/process chaos/servers cli coordinator coordinator/owner ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground redo schemafeed server sink/blackhole sink/mysql sorter transport transport/badline upstream upstream/fake upstream/fake/workload
+RACE := agent api bench chaos chaos/disaster chaos/origin chaos/process chaos/servers cli coordinator coordinator/owner ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground redo schemafeed server sink/blackhole sink/mysql sorter transport transport/badline upstream upstream/fake upstream/fake/workload
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden
@@ -77,6 +77,16 @@ chaos-server: mariadb ## the real server killed KILLS times with -9 under load a
 	$(GO) build -o $(CACHE)/sluice ./cmd/sluice
 	$(GO) test ./chaos/servers -run TestServers -v -timeout 6h -args -sluice $(CACHE)/sluice -events $(KILLS) -seed $(SEED) \
 		-runs $(if $(filter command line environment,$(origin RUNS)),$(RUNS),1) -summary $(CURDIR)/docs/results/chaos-server.md $(ARGS)
+
+# How many seeds `make disaster` runs, from SEED on: one where SEED is given, unless RUNS is.
+DISASTERS = $(if $(call given,RUNS),$(RUNS),$(if $(call given,SEED),1,10))
+
+.PHONY: disaster
+disaster: mariadb objstores ## RUNS upstreams lost for good, from SEED on: redo apply, every table against the upstream's snapshot; docs/results/disaster.md
+	mkdir -p $(CACHE)
+	$(GO) build -o $(CACHE)/sluice ./cmd/sluice
+	$(GO) test ./chaos/disaster -run TestDisasters -v -timeout 6h -args -sluice $(CACHE)/sluice -runs $(DISASTERS) -seed $(SEED) \
+		-summary $(CURDIR)/docs/results/disaster.md $(ARGS)
 
 # How many seeds `make sim` plays from SEED on: one where SEED is given, unless RUNS is.
 given = $(filter command line environment,$(origin $(1)))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,12 @@ type Config struct {
 	Spare   int  // servers beside these, which rest until they are told to rise
 	Apart   bool // metadata is in an etcd of its own; else in the only server
 	Wired   bool // servers reach etcd, each other and the stores over wires that can be cut
+
+	// Consistent is what the changefeed has of a redo log, in the API's words; nil: none.
+	Consistent map[string]any
+	// Slow is how late the downstream's answers come to servers, which write little at
+	// a time then; 0 for not.
+	Slow time.Duration
 
 	SyncPointEvery time.Duration
 	Patience       time.Duration // for whatever is waited for
@@ -78,6 +85,7 @@ type Site struct {
 	beats []*Lag // of each table of the heartbeat
 
 	wires   wires
+	slow    wires // to the downstream, where that is slow
 	unwire  context.CancelFunc
 	carried errgroup.Group // what runs the wires: servers need them until they have ended
 }
@@ -90,6 +98,7 @@ func Open(ctx context.Context, cfg Config) (s *Site, err error) {
 	}
 	s = &Site{cfg: cfg, stop: func() {}, work: new(errgroup.Group), unwire: func() {}}
 	s.wires.caller = s.caller
+	s.slow.caller, s.slow.delay = func(net.Conn) string { return "" }, cfg.Slow
 	defer func() {
 		if err != nil {
 			err, s = errors.Join(err, s.Close()), nil
@@ -146,8 +155,8 @@ func (s *Site) serve(ctx context.Context) error {
 	for range s.cfg.Origin.Beats {
 		s.beats = append(s.beats, &Lag{})
 	}
-	if s.cfg.Wired {
-		s.wire(ctx)
+	if err := s.wire(ctx); err != nil {
+		return err
 	}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // what is begun ends by Close
 	s.work, ctx = errgroup.WithContext(ctx)
@@ -182,12 +191,39 @@ func (s *Site) newNode(number int, endpoints []string) error {
 }
 
 // wire lets the ports be called.
-func (s *Site) wire(ctx context.Context) {
-	for i, at := range s.place.Stores {
-		s.wires.ports[i].to = at
-	}
+func (s *Site) wire(ctx context.Context) error {
 	ctx, s.unwire = context.WithCancel(context.WithoutCancel(ctx))
-	s.carried.Go(func() error { return s.wires.run(ctx) })
+	if s.cfg.Slow > 0 {
+		p, err := s.slow.open("the downstream")
+		if err != nil {
+			return err
+		}
+		p.to = s.Down.Addr()
+		s.carried.Go(func() error { return s.slow.run(ctx) })
+	}
+	if s.cfg.Wired {
+		for i, at := range s.place.Stores {
+			s.wires.ports[i].to = at
+		}
+		s.carried.Go(func() error { return s.wires.run(ctx) })
+	}
+	return nil
+}
+
+// SinkURI is the downstream's, as nobody is slowed down by it.
+func (s *Site) SinkURI() string { return s.sinkURI(s.Down.Addr()).String() }
+
+func (s *Site) sinkURI(at string) *url.URL {
+	return &url.URL{Scheme: "mysql", User: url.UserPassword(sinkUser, sinkPassword), Host: at, Path: "/"}
+}
+
+// Abandon ends every server where it stands, for good.
+func (s *Site) Abandon(ctx context.Context) error {
+	var all error
+	for _, n := range s.Nodes {
+		all = errors.Join(all, n.Rest(ctx, syscall.SIGKILL))
+	}
+	return all
 }
 
 // caller is the server that a call comes from.
@@ -203,13 +239,18 @@ func (s *Site) caller(c net.Conn) string {
 
 // create creates the changefeed, as soon as somebody takes it.
 func (s *Site) create(ctx context.Context) error {
-	sink := url.URL{Scheme: "mysql", User: url.UserPassword(sinkUser, sinkPassword), Host: s.Down.Addr(), Path: "/"}
-	body := map[string]any{
-		"changefeed_id": feedName, "sink_uri": sink.String(), "start_ts": s.place.TS,
-		"replica_config": map[string]any{
-			"enable_sync_point": true, "sync_point_interval": s.cfg.SyncPointEvery.String(), "sync_point_retention": "24h",
-		},
+	sink := s.sinkURI(s.Down.Addr())
+	if s.cfg.Slow > 0 {
+		sink = s.sinkURI(s.slow.ports[0].Address())
+		sink.RawQuery = "worker-count=1&max-txn-row=16"
 	}
+	config := map[string]any{
+		"enable_sync_point": true, "sync_point_interval": s.cfg.SyncPointEvery.String(), "sync_point_retention": "24h",
+	}
+	if s.cfg.Consistent != nil {
+		config["consistent"] = s.cfg.Consistent
+	}
+	body := map[string]any{"changefeed_id": feedName, "sink_uri": sink.String(), "start_ts": s.place.TS, "replica_config": config}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -237,6 +278,7 @@ func (s *Site) Close() error {
 		err = errors.Join(err, gone)
 	}
 	s.wires.close()
+	s.slow.close()
 	if s.etcd != nil {
 		err = errors.Join(err, s.etcd.Leave(stopMax), s.etcd.Out.Close())
 	}

@@ -1,0 +1,138 @@
+package disaster_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-cdc/sluice/chaos/disaster"
+	"github.com/sluice-cdc/sluice/chaos/origin"
+	"github.com/sluice-cdc/sluice/chaos/servers"
+	"github.com/sluice-cdc/sluice/objstore/objstoretest"
+)
+
+var (
+	runs    = flag.Int("runs", 0, "how many seeds to run, in a row; 0: two, in short form")
+	seed    = flag.Uint64("seed", 1, "the first of them")
+	sluice  = flag.String("sluice", "", "the command of Sluice; it is built, where it is not given")
+	summary = flag.String("summary", "", "a file to write the results to, in Markdown")
+	keep    = flag.String("keep", "", "a directory for logs and data of runs that fail; they are removed otherwise")
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(origin.Env); text != "" {
+		var c origin.Config
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			panic(err)
+		}
+		end(origin.Serve(context.Background(), c, os.Stdin, os.Stdout))
+	}
+	if dir := os.Getenv(servers.EtcdEnv); dir != "" {
+		end(servers.ServeEtcd(context.Background(), dir, os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// end ends a process that a test has started.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// config is what all runs share.
+func config(t *testing.T) disaster.Config {
+	t.Helper()
+	program, err := os.Executable()
+	must(t, err)
+	c := disaster.Config{
+		Sluice: *sluice, Program: program, Dir: *keep, Origin: origin.Default(), Patience: 2 * time.Minute,
+		Storage: func() (string, error) { return objstoretest.S3(t), nil },
+	}
+	c.Origin.Accounts = max(c.Origin.Accounts, 2*c.Origin.Tables)
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	if c.Sluice == "" {
+		c.Sluice = filepath.Join(t.TempDir(), "sluice")
+		out, err := exec.Command("go", "build", "-o", c.Sluice, "github.com/sluice-cdc/sluice/cmd/sluice").CombinedOutput()
+		if err != nil {
+			t.Fatalf("building the command: %v\n%s", err, out)
+		}
+	}
+	return c
+}
+
+// Whenever the upstream is lost, what is left makes the downstream what the upstream was
+// at one moment. With -runs as often as wanted, without twice: once by a directory, once
+// by an S3.
+func TestDisasters(t *testing.T) {
+	cfg := config(t)
+	n := *runs
+	if n == 0 {
+		n = 2
+		if testing.Short() {
+			n = 1
+		}
+	}
+	var all []*disaster.Result
+	for i := range uint64(n) {
+		p := disaster.Draw(*seed + i)
+		if *runs == 0 {
+			p.After = min(p.After, 4*time.Second)
+		}
+		r := disaster.Run(t.Context(), cfg, p)
+		fmt.Println(r.Line())
+		if all = append(all, r); !r.OK() {
+			t.Errorf("make disaster RUNS=1 SEED=%d: %v %q", p.Seed, r.Err, r.Wrong)
+		}
+	}
+	var b bytes.Buffer
+	disaster.Write(&b, all)
+	if *summary != "" {
+		must(t, os.WriteFile(filepath.Clean(*summary), b.Bytes(), 0o600))
+	}
+	t.Log("\n" + b.String())
+}
+
+// A plan is its seed's, and seeds have all kinds of them.
+func TestPlans(t *testing.T) {
+	kinds := map[string]int{}
+	for s := range uint64(100) {
+		p := disaster.Draw(s)
+		if fmt.Sprint(p) != fmt.Sprint(disaster.Draw(s)) {
+			t.Fatalf("seed %d has two plans", s)
+		}
+		kinds[fmt.Sprint("s3 ", p.S3)]++
+		kinds[fmt.Sprint("servers ", p.Servers)]++
+		kinds[fmt.Sprint("slow ", p.Slow)]++
+		kinds[fmt.Sprint("before ", p.Before, " with ", p.With)]++
+		kinds[fmt.Sprint("kills ", len(p.Kills))]++
+	}
+	if len(kinds) != 2+2+3+4+3 {
+		t.Errorf("%v", kinds)
+	}
+	var b bytes.Buffer
+	disaster.Write(&b, []*disaster.Result{{Plan: disaster.Draw(1), Wrong: []string{"a|b"}}})
+	if !bytes.Contains(b.Bytes(), []byte(`NOT EQUAL: a\|b`)) || !bytes.Contains(b.Bytes(), []byte("0 of 1 are equal")) {
+		t.Error(b.String())
+	}
+}

@@ -1,0 +1,81 @@
+package disaster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/sluice-cdc/sluice/chaos/origin"
+	"github.com/sluice-cdc/sluice/chaos/servers"
+)
+
+// Plan is one disaster.
+type Plan struct {
+	Seed    uint64
+	S3      bool          // the log is in an S3; else in a directory
+	Servers int           // one has its metadata in itself
+	Slow    time.Duration // the downstream's answers
+	After   time.Duration // of load until the upstream is killed
+	// Before, With: a server is killed a second before the upstream, or with it.
+	Before, With bool
+	Left         time.Duration   // how long the servers live on without an upstream
+	Kills        []time.Duration // after which the command is killed, one after the other
+}
+
+// Draw is the plan of a seed. The log's place is in turn.
+func Draw(seed uint64) Plan {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	ms := func(low, high int) time.Duration { return time.Duration(low+rng.IntN(high-low)) * time.Millisecond }
+	p := Plan{Seed: seed, S3: seed%2 == 0, Servers: 1 + 2*rng.IntN(2), After: ms(3000, 12_000), Left: ms(0, 4000)}
+	p.Slow = []time.Duration{0, 30 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(3)]
+	p.Before, p.With = rng.IntN(3) == 0, rng.IntN(3) == 0
+	for range rng.IntN(3) {
+		p.Kills = append(p.Kills, ms(30, 1500))
+	}
+	return p
+}
+
+// String is what a person reads of it.
+func (p Plan) String() string {
+	words := []string{fmt.Sprintf("%d server(s)", p.Servers), "log in a directory"}
+	if p.S3 {
+		words[1] = "log in S3"
+	}
+	if p.Slow > 0 {
+		words = append(words, fmt.Sprintf("downstream %v late", p.Slow))
+	}
+	if p.Before {
+		words = append(words, "a server killed before")
+	}
+	if p.With {
+		words = append(words, "a server killed with it")
+	}
+	words = append(words, fmt.Sprintf("servers killed %v after", p.Left))
+	if len(p.Kills) > 0 {
+		words = append(words, fmt.Sprintf("apply killed %d times", len(p.Kills)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Config is what all disasters share.
+type Config struct {
+	Sluice  string // the command of Sluice
+	Program string // this very one: see servers.Config
+	Dir     string // for data and logs
+	Origin  origin.Config
+	// Storage is the address of an empty place for one redo log in an S3; runs do not share it.
+	Storage  func() (string, error)
+	Patience time.Duration // for whatever is waited for
+}
+
+// site is the two sites of a plan.
+func (c *Config) site(p Plan, dir, storage string) servers.Config {
+	out := servers.Config{
+		Sluice: c.Sluice, Program: c.Program, Dir: dir, Origin: c.Origin, Servers: p.Servers, Apart: p.Servers > 1,
+		Slow: p.Slow, SyncPointEvery: time.Second, Patience: c.Patience,
+		Consistent: map[string]any{"level": "eventual", "storage": storage},
+	}
+	out.Origin.Seed = p.Seed
+	return out
+}
