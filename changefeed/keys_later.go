@@ -118,7 +118,7 @@ var pulsarKeys = lacking("sink.pulsar-config", kindQueue, whyQueue, []Key{
 })
 
 var redoKeys = under("consistent", []Key{
-	{Path: "level", Meaning: "eventual turns the redo log on", Effect: Lacking, Why: whyRedo, bound: oneOf("none", "eventual")},
+	{Path: "level", Meaning: "eventual turns the redo log on", bound: oneOf("none", "eventual")},
 	{Path: "max-log-size", Meaning: "MiB of a file, before it is compressed", bound: between(1, 1024)},
 	{Path: "flush-interval", Meaning: "ms that a row may wait for its file where no resolved-ts comes", bound: between(50, 600_000)},
 	{Path: "meta-flush-interval", Meaning: "ms between writes of the log's meta", bound: between(50, 600_000)},
