@@ -41,7 +41,6 @@ const (
 	whyQueue   = "no Kafka or Pulsar sink"
 	whyStorage = "no storage sink"
 	whyFormats = "no message formats"
-	whyRedo    = "no redo log"
 	whySplit   = "no tables across captures"
 	whyWorkers = "the number of workers follows the machine"
 	whyOld     = "an old key without effect in TiCDC too"

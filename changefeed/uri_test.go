@@ -63,7 +63,7 @@ func TestCheckSaysWhatIsNotThere(t *testing.T) {
 		{uri: "mysql://h/", toml: "sql-mode='ANSI_QUOTES'\nenable-table-monitor=true", notes: []string{"enable-table-monitor does nothing: there are none", "sql-mode does nothing: each DDL"}},
 		{uri: "mysql://h/", toml: "[consistent]\non-upstream-loss='none'"},
 		{uri: "mysql://h/", toml: "[consistent]\non-upstream-loss='apply'", code: cdcerr.NotInRelease, says: `consistent.on-upstream-loss = "apply" (`},
-		{uri: "mysql://h/", toml: "[consistent]\nlevel='eventual'\nstorage='s3://b?secret-access-key=pw'", code: cdcerr.NotInRelease, says: `consistent.level = "eventual" (no redo log)`},
+		{uri: "mysql://h/", toml: "[consistent]\nlevel='eventual'\nstorage='s3://b?secret-access-key=pw'"},
 		{uri: "mysql://h/", toml: "bdr-mode=true\nenable-active-active=true", code: cdcerr.NotInRelease, says: "enable-active-active = true (no active-active"},
 		{uri: "mysql://h/", toml: "bdr-mode=true"},
 		{uri: "mysql://h/", toml: "[[sink.dispatchers]]\nmatcher=['a.b']\ntarget-schema='x'", code: cdcerr.NotInRelease, says: `sink.dispatchers[0].target-schema = "x"`},
