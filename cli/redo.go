@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -208,11 +209,12 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		cfg.Merge.AheadBytes = limit / 4
 		cfg.TxnBytes = min(limit/8, 1<<30)
 		var fetched, told int64
+		begun := time.Now()
 		cfg.Merge.Done = func(f redo.LogFile) {
 			// A tenth at a time: there is one line for each.
 			if fetched += f.Size; fetched*10/max(1, inv.Bytes()) > told {
 				told = fetched * 10 / max(1, inv.Bytes())
-				t.say("%3d %% of the log, up to %d (%s UTC)", told*10, f.Max, when(f.Max))
+				t.say("%3d %% of the log, up to %d (%s UTC), about %v to go", told*10, f.Max, when(f.Max), toGo(time.Since(begun), fetched, inv.Bytes()))
 			}
 		}
 		done, err := redo.Apply(ctx, b, inv, cfg, s, leave)
@@ -230,6 +232,11 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 			inv.Meta.Resolved, when(inv.Meta.Resolved), inv.Meta.Checkpoint, inv.Meta.Resolved)
 		return nil
 	})
+}
+
+// toGo is how long the rest takes, at the pace of what was done in some time.
+func toGo(took time.Duration, done, all int64) time.Duration {
+	return time.Duration(float64(took) * float64(max(0, all-done)) / float64(max(1, done))).Round(time.Second)
 }
 
 // safely is a sink URI whose rows are written so that twice is once.
