@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,6 +36,7 @@ type cut struct {
 // wires are the connections of servers, by ports before whoever they call.
 type wires struct {
 	caller func(net.Conn) string // who is on the other end; "" where that is nobody known
+	delay  time.Duration         // of each answer
 	ports  []*port
 
 	mu    sync.Mutex             // guards what follows
@@ -133,6 +135,7 @@ func (w *wires) line(of wire) *badline.Line {
 			w.lines = map[wire]*badline.Line{}
 		}
 		w.lines[of] = l
+		l.Delay(badline.In, w.delay)
 		w.cutLocked(of, l)
 	}
 	return l
