@@ -83,6 +83,8 @@ var rooms = []Room{
 		wordsAnd("chaos/process", "filter", "internal/mariadb", "playground", "upstream/fake", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"chaos/servers", Kit, "the real command in processes of its own, what befalls them, and what a binary log and a heartbeat say came of it",
 		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/mariadb", "meta", "transport/badline", "upstream/fake/workload")},
+	{"chaos/disaster", Kit, "an upstream that is lost for good, and whether its redo log makes the downstream one exact snapshot of it",
+		wordsAnd("chaos/origin", "chaos/process", "chaos/servers", "upstream/fake/workload")},
 	{"transport/badline", Kit, "what befalls connections: cut in one direction, slow, broken in the midst of a message, refused", nil},
 	{"api/apitest", Kit, "a cluster in memory, for tests of what asks one", wordsAnd("api", "changefeed")},
 	{"internal/lint", Kit, "the house rules and the table that you read", nil},
