@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +17,6 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/coordinator/owner"
-	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/redo/record"
@@ -131,65 +129,23 @@ func (r *redoLog) probe(ctx context.Context) error {
 func (r *redoLog) lead(ctx context.Context, revision int64, checkpoint tso.TS, trouble func(error)) (owner.Redo, error) {
 	cfg := r.cfg
 	cfg.Trouble = trouble
-	if err := redo.Claim(ctx, cfg, r.bucket, r.id.Cluster); err != nil {
-		return nil, err
-	}
-	meta, err := redo.OpenMeta(ctx, cfg, r.bucket, r.id, revision, checkpoint)
+	l, err := redo.TakeOver(ctx, cfg, r.bucket, r.id, revision, checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	ddls, err := redo.NewDDLWriter(cfg, r.bucket, r.id)
-	if err != nil {
-		return nil, err
-	}
-	return &redoOwner{log: r, meta: meta, keeper: redo.NewKeeper(meta), ddls: ddls}, nil
+	return &redoOwner{Lead: l, log: r}, nil
 }
 
-// redoOwner implements owner.Redo.
+// redoOwner implements owner.Redo: beside the log it sees to those of before.
 type redoOwner struct {
-	log    *redoLog
-	meta   *redo.Meta
-	keeper *redo.Keeper
-	ddls   *redo.DDLWriter
-
-	mu     sync.Mutex
-	extent record.Extent // of ddls; guarded by mu
+	*redo.Lead
+	log *redoLog
 }
 
-func (o *redoOwner) DDLs(ctx context.Context, ddls ...*event.DDL) error {
-	if err := o.ddls.Write(ctx, ddls...); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	o.extent = o.ddls.Extent()
-	o.mu.Unlock()
-	return nil
-}
-
-func (o *redoOwner) Advance(checkpoint, resolved tso.TS, extents [][]byte) error {
-	m := redo.Mark{Checkpoint: checkpoint, Resolved: resolved}
-	for _, text := range extents {
-		all, err := record.ParseExtents(text)
-		if err != nil {
-			return err
-		}
-		m.Extents = append(m.Extents, all...)
-	}
-	o.mu.Lock()
-	if o.extent.Files > 0 {
-		m.Extents = append(m.Extents, o.extent)
-	}
-	o.mu.Unlock()
-	o.keeper.Advance(m)
-	return nil
-}
-
-func (o *redoOwner) Limit() tso.TS          { return o.meta.Gate().Limit() }
-func (o *redoOwner) Moved() <-chan struct{} { return o.meta.Gate().Moved() }
-
+// Run implements owner.Redo.
 func (o *redoOwner) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return o.keeper.Run(ctx) })
+	g.Go(func() error { return o.Lead.Run(ctx) })
 	g.Go(func() error { return o.sweep(ctx) })
 	return g.Wait()
 }
