@@ -20,6 +20,8 @@ type Config struct {
 	FlushEvery time.Duration
 	// MetaEvery is how often a meta may be written.
 	MetaEvery time.Duration
+	// CollectEvery is how often files that nobody needs are looked for.
+	CollectEvery time.Duration
 	// FlushWorkers compress and put files, each one at a time.
 	FlushWorkers int
 	// QuotaBytes is how much may wait to be flushed.
@@ -40,6 +42,7 @@ func Default() Config {
 		FlushInterval: 2 * time.Second,
 		FlushEvery:    100 * time.Millisecond,
 		MetaEvery:     100 * time.Millisecond,
+		CollectEvery:  5 * time.Second,
 		FlushWorkers:  8,
 		QuotaBytes:    512 << 20,
 		Codec:         record.Zstd,

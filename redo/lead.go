@@ -68,8 +68,10 @@ func (l *Lead) Advance(checkpoint, resolved tso.TS, extents [][]byte) error {
 	return nil
 }
 
-// Limit is what the meta on the storage says. Moved gets a token when that has risen.
-func (l *Lead) Limit() tso.TS          { return l.meta.Gate().Limit() }
+// Limit is what the meta on the storage says.
+func (l *Lead) Limit() tso.TS { return l.meta.Gate().Limit() }
+
+// Moved gets a token when Limit has risen.
 func (l *Lead) Moved() <-chan struct{} { return l.meta.Gate().Moved() }
 
 // Run puts metas until ctx ends, or a later owner has.

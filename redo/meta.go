@@ -328,9 +328,6 @@ func (m *Meta) Collect(ctx context.Context) (removed int, err error) {
 // one at a time, so that what comes meanwhile becomes one meta.
 type Keeper struct {
 	meta *Meta
-	// CollectEvery is how often files that nobody needs are looked for.
-	CollectEvery time.Duration
-
 	wake chan struct{} // holds one token
 	mu   sync.Mutex
 	mark Mark // guarded by mu: the newest
@@ -338,7 +335,7 @@ type Keeper struct {
 
 // NewKeeper keeps a meta.
 func NewKeeper(m *Meta) *Keeper {
-	return &Keeper{meta: m, CollectEvery: 5 * time.Second, wake: make(chan struct{}, 1)}
+	return &Keeper{meta: m, wake: make(chan struct{}, 1)}
 }
 
 // Advance says what the meta should say; it does not wait for it.
@@ -376,7 +373,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if err := k.meta.Advance(ctx, to); err != nil {
 			return err
 		}
-		if k.meta.stored.Checkpoint > before && time.Since(collected) >= k.CollectEvery {
+		if k.meta.stored.Checkpoint > before && time.Since(collected) >= k.meta.cfg.CollectEvery {
 			collected = time.Now()
 			if n, err := k.meta.Collect(ctx); err != nil {
 				k.meta.cfg.Log.Warn("redo log: files that nobody needs could not be removed; it is tried again", "log", k.meta.id.String(), "removed", n, "error", err)

@@ -185,9 +185,12 @@ func TestOpenWhileWritten(t *testing.T) {
 func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := objstore.NewMemory()
-		m := openMeta(t, b, 1)
+		cfg := testConfig()
+		cfg.CollectEvery = 0
+		must(t, redo.Claim(t.Context(), cfg, b, testID.Cluster))
+		m, err := redo.OpenMeta(t.Context(), cfg, b, testID, 1, start)
+		must(t, err)
 		k := redo.NewKeeper(m)
-		k.CollectEvery = 0
 		must(t, b.PutNew(t.Context(), "default/orders/1-x/"+record.Name{Kind: record.Rows, Min: 1001, Max: 1002, Writer: "a", Run: 1, Number: 1}.String(), nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

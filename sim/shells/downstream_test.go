@@ -2,9 +2,11 @@ package shells_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -86,26 +88,35 @@ func (w *world) rowLocked(b *batch, r *row, grant uint64) {
 		w.failLocked("P1: %s writes row %d of table %d by placement %d after placement %d did", b.by.id, r.CommitTS, s.shape.ID, grant, s.grant)
 	}
 	for _, n := range w.nodes {
-		if n == b.by || n.part == nil || !w.effectiveLocked(n) {
+		if n == b.by || !w.effectiveLocked(n) {
 			continue
 		}
-		for _, st := range n.part.Spans() {
+		for _, st := range n.spans() {
 			if st.Span.TableID == s.shape.ID && (st.Phase == scheduler.Writing || st.Phase == scheduler.Stopping) {
 				w.failLocked("P1: %s writes row %d of table %d while %s is %v with it", b.by.id, r.CommitTS, s.shape.ID, n.id, st.Phase)
 			}
 		}
 	}
+	w.inLogLocked(b.by, "row", r.CommitTS, s.shape.ID)
 	s.grant = grant
 	r.applied = true
+	s.content[string(r.Key)] = r.CommitTS
 	d.rows++
 	d.highest = max(d.highest, r.CommitTS)
+}
+
+// inLogLocked checks that what goes downstream is in the redo log (P5).
+func (w *world) inLogLocked(by *node, what string, ts tso.TS, of int64) {
+	if w.storage != nil && ts > w.storage.meta.Resolved {
+		w.failLocked("P5: %s has %s %d of %d go downstream, and the log's meta says %d", by.id, what, ts, of, w.storage.meta.Resolved)
+	}
 }
 
 // effectiveLocked tells whether what a node writes now could become durable.
 func (w *world) effectiveLocked(n *node) bool {
 	if w.down.fenced {
 		floor, ok := w.down.floors[n.id]
-		return ok && n.part.Term() >= floor
+		return ok && n.part != nil && n.part.Term() >= floor
 	}
 	return time.Now().Before(n.lease)
 }
@@ -132,8 +143,11 @@ func (w *world) wholeLocked(ts tso.TS) (missing string) {
 type rowSink struct {
 	w    *world
 	n    *node
+	part *agent.Part
 	term scheduler.Term
 	sent []batch
+
+	grants map[int64]uint64 // by table
 
 	replayed func() tso.TS // up to here others may have written
 }
@@ -143,12 +157,9 @@ func (s *rowSink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn)
 	if err := leave.Check(); err != nil {
 		return err
 	}
-	s.w.mu.Lock()
-	part := s.n.part
-	s.w.mu.Unlock()
-	for _, st := range part.Spans() {
+	for _, st := range s.part.Spans() {
 		if st.Grant != 0 {
-			s.n.grants[st.Span.TableID] = uint64(st.Grant)
+			s.grants[st.Span.TableID] = uint64(st.Grant)
 		}
 	}
 	g := leave()
@@ -161,7 +172,7 @@ func (s *rowSink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn)
 		for _, r := range txns[i].Rows {
 			id, _, _ := mount.ParseRecordKey(r.Key)
 			b.rows = append(b.rows, s.w.up.all[id].byTS[r.CommitTS])
-			b.grants = append(b.grants, s.n.grants[id])
+			b.grants = append(b.grants, s.grants[id])
 		}
 	}
 	early := s.w.rng.IntN(3) == 0
@@ -214,7 +225,12 @@ func (s *rowSink) send(ctx context.Context, leave sink.Leave) error {
 	if !s.w.down.fenced && !time.Now().Before(b.deadline) {
 		return cdcerr.LeaveEnded.New("on its way")
 	}
-	return s.w.arriveLocked(&b)
+	// What fails may have arrived.
+	err = s.w.injectedLocked()
+	if err != nil && s.w.rng.IntN(2) == 0 {
+		return err
+	}
+	return errors.Join(s.w.arriveLocked(&b), err)
 }
 
 func (s *rowSink) Whole() bool { return false }
@@ -232,16 +248,20 @@ func (s *rowSink) Close() error { return nil }
 // ddlSink is an owner's, in a downstream that keeps no record and refuses nobody.
 type ddlSink struct {
 	w   *world
+	n   *node
 	rev scheduler.Revision
 }
 
 // fullSink is one's that does.
 type fullSink struct{ ddlSink }
 
-func (w *world) openForOwner(rev scheduler.Revision) (sink.Sink, error) {
+func (w *world) openForOwner(n *node, rev scheduler.Revision) (sink.Sink, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := ddlSink{w, rev}
+	s := ddlSink{w, n, rev}
+	if err := w.injectedLocked(); err != nil {
+		return nil, err
+	}
 	if !w.down.fenced {
 		return s, nil
 	}
@@ -275,6 +295,7 @@ func (s ddlSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error 
 	w.mu.Lock()
 	c := w.up.ddls[d.JobID-1]
 	err := s.refusedLocked()
+	w.inLogLocked(s.n, "DDL", c.SwitchTS, c.JobID)
 	switch {
 	case err != nil:
 	case c.done:
@@ -298,11 +319,15 @@ func (s ddlSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error 
 	if err := s.refusedLocked(); err != nil {
 		return err
 	}
+	failed := w.injectedLocked()
+	if failed != nil && w.rng.IntN(2) == 0 {
+		return failed // it was begun
+	}
 	if !c.done {
 		w.down.ddls++
 	}
 	c.done = true
-	return nil
+	return failed
 }
 
 // againLocked checks that nothing is downstream that a DDL which is carried out once more
@@ -362,6 +387,7 @@ func (s ddlSink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPo
 	if err := s.refusedLocked(); err != nil {
 		return err
 	}
+	w.inLogLocked(s.n, "sync point", p.TS, 0)
 	if d := &w.down; p.TS > d.synced {
 		if missing := w.wholeLocked(p.TS); missing != "" || p.TS != d.nextSync() {
 			w.failLocked("P6: sync point %d is noted, %d was next, missing %q", p.TS, d.nextSync(), missing)
@@ -371,7 +397,7 @@ func (s ddlSink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPo
 	} else if d.highest > p.TS {
 		w.failLocked("P6: sync point %d is noted again after row %d", p.TS, d.highest)
 	}
-	return nil
+	return w.injectedLocked()
 }
 
 func (s ddlSink) Checkpoint(_ context.Context, ts tso.TS) error {
@@ -395,7 +421,7 @@ func (s fullSink) Raise(ctx context.Context, id string, term uint64) error {
 		return err
 	}
 	s.w.down.floors[capture.ID(id)] = max(s.w.down.floors[capture.ID(id)], scheduler.Term(term))
-	return nil
+	return s.w.injectedLocked()
 }
 
 func (s fullSink) Floors(context.Context) (out []string, err error) {

@@ -32,7 +32,7 @@ func (l *partLine) Report(r scheduler.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.nodes {
-		if n.lead != nil && n.lead.line.rev == r.Owner {
+		if n.lead != nil && n.lead.rev == r.Owner {
 			w.sendLocked(l.n, n, func() { n.deliver(owner.Heard{From: l.n.id, Report: &r}) })
 		}
 	}
@@ -64,6 +64,9 @@ func (l *ownerLine) Send(m scheduler.Orders) {
 	if m.Barrier.Passed > w.durable.Checkpoint {
 		w.failLocked("durable, then sent: %s hears that %d is passed, and %d is durable", m.Capture, m.Barrier.Passed, w.durable.Checkpoint)
 	}
+	if w.storage != nil && m.Barrier.Gate > w.storage.meta.Resolved {
+		w.failLocked("durable, then sent: %s hears that the log has everything up to %d, and its meta says %d", m.Capture, m.Barrier.Gate, w.storage.meta.Resolved)
+	}
 	for _, p := range m.Barrier.Tables {
 		for _, c := range w.up.ddls {
 			if c.SwitchTS == p.TS && !c.done {
@@ -77,8 +80,10 @@ func (l *ownerLine) Send(m scheduler.Orders) {
 	for _, n := range w.nodes {
 		if n.id == m.Capture {
 			w.sendLocked(l.n, n, func() {
-				n.line.in = append(n.line.in, m)
-				signal(n.line.ready)
+				if n.line != nil {
+					n.line.in = append(n.line.in, m)
+					signal(n.line.ready)
+				}
 			})
 		}
 	}
@@ -86,7 +91,7 @@ func (l *ownerLine) Send(m scheduler.Orders) {
 
 // deliver hands the owner's loop, if it is there still, what was sent to it.
 func (n *node) deliver(h owner.Heard) {
-	if n.lead != nil {
+	if n.lead != nil && n.lead.line != nil {
 		n.lead.line.in = append(n.lead.line.in, h)
 		signal(n.lead.line.ready)
 	}

@@ -41,7 +41,7 @@ const calm = 30 * time.Second
 
 // tally is what the seeds of a run have seen together.
 type tally struct {
-	rows, ddls, syncs, owners, nodes, late, refused, lost, sent, failures, virtual atomic.Int64
+	rows, ddls, syncs, owners, nodes, runs, faults, late, refused, lost, sent, failures, metas, files, removed, losses, virtual atomic.Int64
 
 	mu  sync.Mutex
 	err map[uint64]error // guarded by mu
@@ -68,8 +68,9 @@ func TestSchedules(t *testing.T) {
 	for s, err := range all.err {
 		t.Errorf("seed %d, %v (once more: go test ./sim/shells -run Schedules -count=1 -seed=%d -runs=1)", s, err, s)
 	}
-	t.Logf("%d schedules, %d s of the clusters' time: %d nodes, %d owners, %d rows, %d of them refused, %d late; %d DDLs, %d sync points; %d messages, %d lost; %d saves failed",
-		n, all.virtual.Load()/1000, all.nodes.Load(), all.owners.Load(), all.rows.Load(), all.refused.Load(), all.late.Load(), all.ddls.Load(), all.syncs.Load(), all.sent.Load(), all.lost.Load(), all.failures.Load())
+	t.Logf("redo logs: %d metas, %d files, %d of them removed, %d times the upstream was lost", all.metas.Load(), all.files.Load(), all.removed.Load(), all.losses.Load())
+	t.Logf("%d schedules, %d s of the clusters' time: %d nodes, %d owners, %d more runs, %d of them after a fault, %d rows, %d of them refused, %d late; %d DDLs, %d sync points; %d messages, %d lost; %d saves failed",
+		n, all.virtual.Load()/1000, all.nodes.Load(), all.owners.Load(), all.runs.Load(), all.faults.Load(), all.rows.Load(), all.refused.Load(), all.late.Load(), all.ddls.Load(), all.syncs.Load(), all.sent.Load(), all.lost.Load(), all.failures.Load())
 }
 
 func (a *tally) ok() bool {
@@ -94,15 +95,22 @@ func play(t *testing.T, seed uint64, all *tally) {
 				break
 			}
 			w.befall(rng)
+			w.operate(rng)
 			for range rng.IntN(6) {
 				w.mu.Lock()
 				w.up.commit(rng)
 				w.mu.Unlock()
 			}
 			<-time.After(time.Duration(5+rng.IntN(150)) * time.Millisecond)
+			if w.storage != nil && rng.IntN(steps/3) == 0 {
+				w.lose()
+			}
 		}
 		if w.failed() == nil {
 			w.settle()
+		}
+		if w.storage != nil && w.failed() == nil {
+			w.lose()
 		}
 		w.mu.Lock()
 		w.over = true
@@ -125,6 +133,14 @@ func play(t *testing.T, seed uint64, all *tally) {
 		all.syncs.Add(int64(w.down.syncs))
 		all.owners.Add(int64(w.owners))
 		all.nodes.Add(int64(w.born))
+		all.runs.Add(int64(w.runs))
+		all.faults.Add(int64(w.faults))
+		if s := w.storage; s != nil {
+			all.metas.Add(int64(s.metas))
+			all.files.Add(int64(s.files))
+			all.removed.Add(int64(s.removed))
+			all.losses.Add(int64(s.losses))
+		}
 		all.late.Add(int64(w.late))
 		all.refused.Add(int64(w.down.refused))
 		all.lost.Add(int64(w.lost))
@@ -155,7 +171,7 @@ func (w *world) befall(rng *rand.Rand) {
 		w.move(rng, n)
 	case x < 44:
 		w.mu.Lock()
-		w.weather = weather{drop: rng.Float64() / 3, double: rng.Float64() / 3, slow: rng.Float64() / 2, save: rng.Float64() / 2}
+		w.weather = weather{drop: rng.Float64() / 3, double: rng.Float64() / 3, slow: rng.Float64() / 2, save: rng.Float64() / 2, sink: rng.Float64() / 15, store: rng.Float64() / 2}
 		if rng.IntN(2) == 0 {
 			w.weather = weather{}
 		}
@@ -195,18 +211,23 @@ func (w *world) befall(rng *rand.Rand) {
 // move asks for a table to be moved, as an operator does.
 func (w *world) move(rng *rand.Rand, to *node) {
 	w.mu.Lock()
-	var l *lead
-	if w.leader != nil {
-		l = w.leader.lead
-	}
+	l := w.loopLocked()
 	var id span.TableID
 	if len(w.up.live) > 0 {
 		id = w.up.live[rng.IntN(len(w.up.live))].shape.ID
 	}
 	w.mu.Unlock()
 	if l != nil {
-		_ = l.loop.Move(id, to.id) // refused is an answer
+		_ = l.Move(id, to.id) // refused is an answer
 	}
+}
+
+// loopLocked is the owner's loop, nil where there is none.
+func (w *world) loopLocked() *owner.Loop {
+	if w.leader == nil || w.leader.lead == nil {
+		return nil
+	}
+	return w.leader.lead.loop
 }
 
 // settle ends all faults, and waits until everything is as it should be.
@@ -231,6 +252,7 @@ func (w *world) settle() {
 		if w.failed() != nil {
 			return
 		}
+		w.resume() // if what failed before was fatal
 		if why = w.unsettled(); why == "" {
 			return
 		}
@@ -246,9 +268,8 @@ func (w *world) state() string {
 	var b strings.Builder
 	w.mu.Lock()
 	nodes := slices.Clone(w.nodes)
-	var loop *owner.Loop
-	if w.leader != nil && w.leader.lead != nil {
-		loop = w.leader.lead.loop
+	loop := w.loopLocked()
+	if loop != nil {
 		fmt.Fprintf(&b, "; %s leads at revision %d", w.leader.id, w.reign)
 	}
 	fmt.Fprintf(&b, "; fenced %v, floors %v", w.down.fenced, w.down.floors)
@@ -257,7 +278,12 @@ func (w *world) state() string {
 		fmt.Fprintf(&b, ", rebuilding %v, settled %v, schema %d, sets %+v, standings %+v", loop.Rebuilding(), loop.Settled(), loop.Resolved(), loop.Sets(), loop.Standings())
 	}
 	for _, n := range nodes {
-		fmt.Fprintf(&b, "; %s under term %d has %+v", n.id, n.part.Term(), n.part.Spans())
+		w.mu.Lock()
+		p := n.part
+		w.mu.Unlock()
+		if p != nil {
+			fmt.Fprintf(&b, "; %s under term %d has %+v", n.id, p.Term(), p.Spans())
+		}
 	}
 	return b.String()
 }
@@ -274,14 +300,14 @@ func (w *world) unsettled() string {
 		last = max(last, w.up.ddls[n-1].SwitchTS)
 	}
 	switch {
-	case w.leader == nil || w.leader.lead == nil:
-		return "there is no owner"
+	case w.loopLocked() == nil:
+		return text("there is no owner, or no run: %+v", w.status)
 	case w.durable.Checkpoint < last && (len(w.up.log) > 0 || len(w.up.ddls) > 0):
 		return text("%d is durable of %d; without %q", w.durable.Checkpoint, last, w.wholeLocked(last))
 	}
 	writers := map[span.TableID]int{}
 	for _, n := range w.nodes {
-		for _, s := range n.part.Spans() {
+		for _, s := range n.spans() {
 			if s.Phase != scheduler.Writing {
 				return text("%s is %v with table %d", n.id, s.Phase, s.Span.TableID)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/redo/record"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
@@ -19,6 +20,7 @@ type row struct {
 	event.RawKV
 	of      *source
 	applied bool
+	logged  []record.Name // files of the redo log that have it
 }
 
 // source is an upstream table, with what the downstream has of it.
@@ -28,10 +30,17 @@ type source struct {
 	byTS    map[tso.TS]*row
 	ddls    []*change // those that part its rows, in order
 	dropped bool
-	from    tso.TS // its rows are above
+	from    tso.TS  // its rows are above
+	born    *change // the DDL that makes it; nil: it was there
 
-	applied int    // rows before it are all downstream
-	grant   uint64 // the latest placement that wrote it
+	applied int               // rows before it are all downstream
+	grant   uint64            // the latest placement that wrote it
+	content map[string]tso.TS // by key, the commit-ts of the row that is downstream
+}
+
+// livesAt tells whether a table is there at ts.
+func (s *source) livesAt(ts tso.TS) bool {
+	return s.from <= ts && (!s.dropped || s.ddls[len(s.ddls)-1].SwitchTS > ts)
 }
 
 // change is a DDL upstream.
@@ -39,6 +48,7 @@ type change struct {
 	*event.DDL
 	touched     []*source
 	begun, done bool
+	logged      []record.Name // files of the redo log that have it
 }
 
 // database is TiDB: a clock, tables, and the log of what was committed.
@@ -63,7 +73,7 @@ func (u *database) next() tso.TS {
 
 func (u *database) create(name string) *source {
 	u.ids++
-	s := &source{byTS: map[tso.TS]*row{}, from: u.last, shape: &event.Table{
+	s := &source{byTS: map[tso.TS]*row{}, content: map[string]tso.TS{}, from: u.last, shape: &event.Table{
 		ID: u.ids, Schema: "d", Name: name,
 		Columns: []event.Column{
 			{ID: 1, Name: "id", Type: event.TypeLong, Flag: event.FlagNotNull | event.FlagPriKey, Flen: 11},
@@ -107,7 +117,8 @@ func (u *database) ddl(rng *rand.Rand) {
 	kind := rng.IntN(6)
 	if len(u.live) == 0 || kind == 0 && len(u.live) < 5 {
 		c.Action = event.ActionCreateTable
-		c.Tables = []event.TableChange{{After: u.create(fmt.Sprintf("t%d", c.JobID)).shape}}
+		s := u.create(fmt.Sprintf("t%d", c.JobID))
+		s.born, c.Tables = c, []event.TableChange{{After: s.shape}}
 		u.ddls = append(u.ddls, c)
 		return
 	}
@@ -118,7 +129,9 @@ func (u *database) ddl(rng *rand.Rand) {
 	case 1:
 		c.Action, c.Tables = event.ActionDropTable, []event.TableChange{{Before: s.shape}}
 	case 2, 3:
-		c.Action, c.Tables = event.ActionTruncateTable, []event.TableChange{{Before: s.shape, After: u.create(s.shape.Name).shape}}
+		next := u.create(s.shape.Name)
+		next.born = c
+		c.Action, c.Tables = event.ActionTruncateTable, []event.TableChange{{Before: s.shape, After: next.shape}}
 	default:
 		c.Action, c.Tables = event.ActionAddColumn, []event.TableChange{{Before: s.shape, After: s.shape}}
 	}
@@ -226,11 +239,8 @@ func (f *schema) Tables(ts tso.TS) (out []*event.Table) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	for id := int64(1); id <= f.w.up.ids; id++ {
-		s := f.w.up.all[id]
-		if s.from <= ts {
-			if !s.dropped || s.ddls[len(s.ddls)-1].SwitchTS > ts {
-				out = append(out, s.shape)
-			}
+		if s := f.w.up.all[id]; s.livesAt(ts) {
+			out = append(out, s.shape)
 		}
 	}
 	return out

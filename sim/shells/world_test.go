@@ -2,7 +2,6 @@ package shells_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -16,13 +15,11 @@ import (
 	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/coordinator/owner"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/schemafeed"
-	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/sorter"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -42,8 +39,9 @@ type world struct {
 	rng     *rand.Rand // guarded by mu, like all below
 	up      database
 	down    downstream
-	nodes   []*node // those that run
-	dead    []*node // whose keys are still in etcd
+	storage *storage // nil: there is no redo log
+	nodes   []*node  // those that run
+	dead    []*node  // whose keys are still in etcd
 	born    int
 	changed map[*node]chan struct{}
 
@@ -51,7 +49,11 @@ type world struct {
 	reign   scheduler.Revision // of the owner of the moment, 0 for none
 	leader  *node
 	durable scheduler.Watermark
+	status  status
+	news    chan struct{} // closed when status is another
 	owners  int
+	runs    int
+	faults  int // of runs
 
 	weather  weather
 	cuts     map[[2]*node]time.Time // until when nothing gets from one to the other
@@ -63,9 +65,9 @@ type world struct {
 	failures int // of saves
 }
 
-// weather is how the network and etcd are.
+// weather is how the network, etcd, the downstream and the log's storage are.
 type weather struct {
-	drop, double, slow, save float64
+	drop, double, slow, save, sink, store float64
 }
 
 // node is one run of one server.
@@ -75,26 +77,26 @@ type node struct {
 	end context.CancelFunc // of all of it
 	run *errgroup.Group
 
-	in   *ingest.Ingest
-	part *agent.Part
-	line *partLine
-	lead *lead
+	in *ingest.Ingest
 
 	// Guarded by the world's mu.
+	part    *agent.Part // nil: it takes part in no run
+	line    *partLine
+	lead    *lead
+	floor   scheduler.Revision // the least owner who may be obeyed
 	dead    bool
 	life    capture.Liveness
 	lease   time.Time // until when it may write
 	expires time.Time // etcd's
 	away    time.Time // until when it does not reach etcd
-
-	grants map[int64]uint64 // by table; the sink's
 }
 
-// lead is a run of the owner's loop on a node.
-type lead struct {
-	loop *owner.Loop
-	line *ownerLine
-	end  context.CancelFunc
+// spans are what a node has something of.
+func (n *node) spans() []scheduler.Status {
+	if n.part == nil {
+		return nil
+	}
+	return n.part.Spans()
 }
 
 func text(format string, args ...any) string { return fmt.Sprintf(format, args...) }
@@ -103,6 +105,12 @@ func (w *world) failLocked(format string, args ...any) {
 	if w.first == nil {
 		w.first = fmt.Errorf("after %v: %s", time.Since(w.up.begin).Round(time.Millisecond), text(format, args...))
 	}
+}
+
+func (w *world) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
 }
 
 func (w *world) failed() error {
@@ -137,7 +145,11 @@ func newWorld(rng *rand.Rand) *world {
 	w := &world{
 		scope: filter.Scope{Rules: rules}, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)),
 		up: database{begin: time.Now(), all: map[int64]*source{}}, changed: map[*node]chan struct{}{}, cuts: map[[2]*node]time.Time{}, rev: 1,
-		down: downstream{floors: map[capture.ID]scheduler.Term{}, fenced: rng.IntN(2) == 0},
+		down:   downstream{floors: map[capture.ID]scheduler.Term{}, fenced: rng.IntN(2) == 0},
+		status: status{1, true}, news: make(chan struct{}),
+	}
+	if rng.IntN(3) == 0 {
+		w.storage = newStorage(w, rng)
 	}
 	for i := range 1 + rng.IntN(3) {
 		w.up.create(text("t%d", i))
@@ -158,38 +170,19 @@ func (w *world) start() {
 	w.born++
 	ctx, end := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
-	n := &node{w: w, id: capture.ID(text("c%02d", w.born)), end: end, run: g, in: ingest.New(stream{w}, rows), grants: map[int64]uint64{}}
-	n.line = &partLine{n: n, ready: make(chan struct{}, 1)}
+	n := &node{w: w, id: capture.ID(text("c%02d", w.born)), end: end, run: g, in: ingest.New(stream{w}, rows)}
 	w.rev++
 	// The owner of the moment, or whoever comes after this moment.
-	floor := w.reign
-	if floor == 0 {
-		floor = w.rev + 1
+	if n.floor = w.reign; n.floor == 0 {
+		n.floor = w.rev + 1
 	}
 	w.renewLocked(n)
-	at := w.durable.Checkpoint
-	w.mu.Unlock()
-	cfg := agent.PartConfig{
-		Name: "d/f", ID: n.id, Epoch: 1, Floor: floor, StartTS: 2, Checkpoint: at,
-		Filter: filter.Config{Rules: []string{"d.*"}}, Line: n.line,
-		Liveness: func() capture.Liveness { w.mu.Lock(); defer w.mu.Unlock(); return n.life },
-		Lease:    func() time.Time { return w.leaseOf(n) },
-		Open: func(ctx context.Context, o agent.Opening) (sink.Sink, error) {
-			return &rowSink{w: w, n: n, term: o.Term, replayed: o.Replayed}, w.pass(ctx, 20)
-		},
-	}
-	p, err := agent.NewPart(cfg, path{n})
-	w.mu.Lock()
-	if err != nil {
-		w.failLocked("%v", err)
-	}
-	n.part = p
 	w.nodes = append(w.nodes, n)
 	w.changed[n] = make(chan struct{}, 1)
 	w.joinedLocked()
 	w.mu.Unlock()
 	g.Go(func() error { return n.in.Run(ctx) })
-	g.Go(func() error { return p.Run(ctx) })
+	g.Go(func() error { return n.sit(ctx) })
 	w.all.Go(func() error {
 		_ = g.Wait()
 		return rows.Close()
@@ -311,48 +304,6 @@ func (w *world) resign(tell bool) {
 	}
 }
 
-func (w *world) leadLocked(n *node, rev scheduler.Revision) {
-	ln := &ownerLine{n: n, rev: rev, ready: make(chan struct{}, 1)}
-	cfg := owner.Default()
-	cfg.Changefeed, cfg.Scope, cfg.Line, cfg.Changed, cfg.Watermark = "d/f", w.scope, ln, w.changed[n], w.durable
-	cfg.Scheduler.Owner, cfg.Scheduler.Epoch, cfg.Scheduler.SyncEvery = rev, 1, w.down.syncEvery
-	cfg.SaveEvery = 100 * time.Millisecond
-	cfg.Members = func() []scheduler.Member { return w.members(n) }
-	cfg.Open = func(context.Context) (sink.Sink, error) { return w.openForOwner(rev) }
-	cfg.Load = func(ctx context.Context, at tso.TS) (owner.Feed, error) {
-		f := w.feed(schemafeed.Config{StartTS: at.Next()})
-		return f, f.Load(ctx)
-	}
-	cfg.Save = func(ctx context.Context, checkpoint, resolved tso.TS) error {
-		return w.save(ctx, n, rev, scheduler.Watermark{Checkpoint: checkpoint, Resolved: resolved})
-	}
-	cfg.Grant = func() sink.Grant { return sink.Grant{Deadline: w.leaseOf(n), Epoch: 1, Fence: uint64(rev)} }
-	loop, err := owner.New(cfg)
-	if err != nil {
-		w.failLocked("%v", err)
-		return
-	}
-	ctx, end := context.WithCancel(context.Background())
-	l := &lead{loop: loop, line: ln, end: end}
-	n.lead = l
-	w.all.Go(func() error {
-		err := loop.Run(ctx)
-		end()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		n.lead = nil
-		switch {
-		case ctx.Err() != nil && errors.Is(err, context.Canceled), cdcerr.NotOwner.Is(err), cdcerr.Fenced.Is(err), cdcerr.LeaveEnded.Is(err):
-		default:
-			w.failLocked("P8: the owner's run on %s ended: %v", n.id, err)
-		}
-		if w.leader == n && w.reign == rev { // its run is over: somebody else goes on
-			w.leader, w.reign = nil, 0
-		}
-		return nil
-	})
-}
-
 // members are the captures in etcd, by id; who does not reach etcd knows what it knew.
 func (w *world) members(*node) (out []scheduler.Member) {
 	w.mu.Lock()
@@ -365,7 +316,7 @@ func (w *world) members(*node) (out []scheduler.Member) {
 }
 
 // save makes a watermark durable, for the owner of the moment.
-func (w *world) save(ctx context.Context, n *node, rev scheduler.Revision, to scheduler.Watermark) error {
+func (w *world) save(ctx context.Context, n *node, rev scheduler.Revision, run uint64, to scheduler.Watermark) error {
 	if err := w.pass(ctx, 10); err != nil {
 		return err
 	}
@@ -378,6 +329,12 @@ func (w *world) save(ctx context.Context, n *node, rev scheduler.Revision, to sc
 	}
 	if w.reign != rev {
 		return cdcerr.NotOwner.New("%d is, not %d", w.reign, rev)
+	}
+	if w.status != (status{run, true}) {
+		return errRunOver
+	}
+	if w.storage != nil && to.Checkpoint > w.storage.meta.Resolved {
+		w.failLocked("P5: %d is to be durable, and the log's meta says %d", to.Checkpoint, w.storage.meta.Resolved)
 	}
 	if to.Checkpoint < w.durable.Checkpoint || to.Resolved < w.durable.Resolved || to.Checkpoint > to.Resolved {
 		w.failLocked("P3: %v is to be durable after %v", to, w.durable)
