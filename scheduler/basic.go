@@ -1,9 +1,18 @@
 package scheduler
 
-import "github.com/sluice-cdc/sluice/capture"
+import (
+	"slices"
 
-// basic places what nobody has, each on the capture with the fewest spans.
+	"github.com/sluice-cdc/sluice/capture"
+)
+
+// basic places what nobody has, each on the capture with the fewest spans. It waits for
+// those who are about to take some: of captures that were met together the first one to
+// answer would get everything.
 func (o *Owner) basic() {
+	if slices.ContainsFunc(o.members, o.joins) {
+		return
+	}
 	n := 0
 	for ; n < len(o.absent) && n < o.cfg.BatchMax; n++ {
 		s := o.absent[n]

@@ -24,6 +24,7 @@ type member struct {
 	raising Term // the floor that is being raised against it; 0 for none
 	broken  bool // its stream broke
 	heard   uint64
+	asked   uint64 // the tick at which it was given its first term, for what it had said; 0 for none
 
 	seqIn, seqOut uint64
 	ack           uint64
@@ -56,6 +57,13 @@ type Fence struct {
 // takes tells whether new spans may be given to it.
 func (m *member) takes() bool {
 	return m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor
+}
+
+// joins tells whether it has just said that it is there, and will take spans as soon as
+// it has answered under its term. Who does not is not waited for longer than a stream
+// that broke.
+func (o *Owner) joins(m *member) bool {
+	return m.asked != 0 && !m.told && !m.broken && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor && o.now-m.asked <= o.cfg.BrokenTicks
 }
 
 func (o *Owner) member(id capture.ID) *member {
@@ -252,6 +260,7 @@ func (o *Owner) Step(r Report) {
 	if m.term == 0 {
 		m.term = o.nextTerm() // it holds nothing: who holds has a term
 		m.told = false        // and will tell under it
+		m.asked, m.spoke = o.now, 0
 	}
 }
 

@@ -97,13 +97,14 @@ func TestDDLBegunInTheLifeBefore(t *testing.T) {
 				p.deaf = true
 			}
 			w.members = nil
+			w.up.ddls = slices.Insert(w.up.ddls, 0, create(2, ms(14), table(9, "t9")))
 		})
 		if w.saved() != ms(12) {
 			t.Fatalf("saved %d", w.saved())
 		}
 		w.join("c")
 		_, stop, end := w.lead(6, nil)
-		w.to(ms(31), create(2, ms(14), table(9, "t9")))
+		w.to(ms(31))
 		got := w.saw("saved")
 		if i := slices.Index(got, "DDL 1 is begun"); i < 0 || slices.ContainsFunc(got[:i], func(x string) bool { return x == "DDL 2 is begun" }) {
 			t.Errorf("happened: %q", got)
