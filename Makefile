@@ -109,9 +109,12 @@ lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
 
 .PHONY: bench
 bench: ## what the data path costs beside a bare stream, and how late it is
-	$(GO) run ./cmd/bench $(ARGS)
-	$(GO) test -run '^$$' -bench . -benchmem ./pipeline
-	$(GO) test -run '^$$' -bench Million -benchtime 1x ./scheduler
+	@# Each is run whatever the others came to; one that fails fails all, at the end.
+	failed=; \
+	$(GO) run ./cmd/bench $(ARGS) || failed=1; \
+	$(GO) test -run '^$$' -bench . -benchmem ./pipeline || failed=1; \
+	$(GO) test -run '^$$' -bench Million -benchtime 1x ./scheduler || failed=1; \
+	test -z "$$failed"
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME each; FUZZ='word' takes those that it matches

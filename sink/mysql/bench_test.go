@@ -27,7 +27,7 @@ func BenchmarkStatements(b *testing.B) {
 	d := Dialect{Kind: MariaDB, Major: 10, Minor: 11}
 	var texts tableTexts
 	size := 0
-	w := writer{dialect: d, target: 1 << 20, rows: batchRows, max: 16 << 20, run: func(text string) error { size += len(text); return nil }}
+	w := writer{dialect: d, target: 1 << 20, rows: batchRows, max: 16 << 20, run: func(text []byte) error { size += len(text); return nil }}
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {

@@ -415,7 +415,7 @@ func (s *Sink) passing(ctx context.Context, leave sink.Leave, text string) error
 		return err
 	}
 	p := packet{session: on, wait: s.cfg.ReadTimeout, max: s.cfg.MaxPacketBytes}
-	run := func(text string) error { return p.add(ctx, text) }
+	run := func(text string) error { return p.add(ctx, []byte(text)) }
 	err = on.post.settle(ctx, on)
 	if err == nil {
 		err = run("BEGIN")

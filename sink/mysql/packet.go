@@ -16,10 +16,22 @@ type packet struct {
 	n    int
 }
 
+// keptMax bounds what a session keeps of where it has printed its last transaction.
+// Rows of some hundred bytes stay below; larger ones are worth a new piece of memory.
+const keptMax = 256 << 10
+
+// kept is what of a buffer is kept.
+func kept(buf []byte) []byte {
+	if cap(buf) > keptMax {
+		return nil
+	}
+	return buf[:0]
+}
+
 // add puts a statement behind the others.
-func (p *packet) add(ctx context.Context, text string) error {
+func (p *packet) add(ctx context.Context, text []byte) error {
 	if !p.session.multi {
-		return p.session.exec(ctx, p.wait, text)
+		return p.session.exec(ctx, p.wait, string(text))
 	}
 	if p.n > 0 && len(p.text)+1+len(text) > p.max {
 		if err := p.send(ctx); err != nil {

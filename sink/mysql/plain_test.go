@@ -34,8 +34,8 @@ func TestPlainForms(t *testing.T) {
 	}
 	var texts tableTexts
 	print := func(plain bool, updates, average int) (got []string) {
-		x := writer{dialect: d, target: 1 << 20, rows: batchRows, updates: updates, average: average, max: 1 << 20, run: func(s string) error {
-			got = append(got, strings.ReplaceAll(s, long, "…"))
+		x := writer{dialect: d, target: 1 << 20, rows: batchRows, updates: updates, average: average, max: 1 << 20, run: func(s []byte) error {
+			got = append(got, strings.ReplaceAll(string(s), long, "…"))
 			return nil
 		}}
 		if err := x.plan(makePlan(changes, &texts, d, plain)); err != nil {

@@ -129,6 +129,9 @@ type session struct {
 	// begun when its sender was fenced off is refused. Empty: nothing does.
 	guard string
 
+	// Where a transaction's statements are printed and put together: kept for the next.
+	printed, packed []byte
+
 	dialect   Dialect
 	maxPacket int  // the server's max_allowed_packet
 	multi     bool // the server takes several statements at once

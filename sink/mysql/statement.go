@@ -115,12 +115,12 @@ func wholeColumns(x *event.Index) []int {
 // A writer cuts a plan into statements and hands them on one by one.
 type writer struct {
 	dialect Dialect
-	target  int // bytes at which a statement of many rows is cut
-	rows    int // rows at which it is cut
-	updates int // rows that an UPDATE of rows with a key changes at most
-	average int // their bytes, on average, at most
-	max     int // bytes that the server takes
-	run     func(text string) error
+	target  int                     // bytes at which a statement of many rows is cut
+	rows    int                     // rows at which it is cut
+	updates int                     // rows that an UPDATE of rows with a key changes at most
+	average int                     // their bytes, on average, at most
+	max     int                     // bytes that the server takes
+	run     func(text []byte) error // which does not keep it
 	// odd runs a statement on one row that has that many cells which a strict
 	// session refuses, although upstream has them.
 	odd func(text string, cells int) error
@@ -367,5 +367,5 @@ func (w *writer) sendOdd(t *tableText, text []byte, cells int) error {
 	if cells > 0 {
 		return w.odd(string(text), cells)
 	}
-	return w.run(string(text))
+	return w.run(text)
 }

@@ -72,7 +72,7 @@ func (s *Sink) explain(ctx context.Context, on *session, changes []change, cause
 		return cause
 	}
 	run := func(text string) error { return on.exec(ctx, s.cfg.ReadTimeout, text) }
-	w := s.writer(on, run)
+	w := s.writer(on, func(text []byte) error { return run(string(text)) })
 	w.rows, w.updates = 1, 1
 	w.odd = func(text string, cells int) error { return on.execOdd(ctx, s.cfg.ReadTimeout, text, cells) }
 	if err := run("BEGIN"); err != nil {

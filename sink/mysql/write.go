@@ -282,15 +282,17 @@ func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, change
 }
 
 func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change, plain bool, term uint64) error {
-	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes)}
-	run := func(text string) error { return p.add(ctx, text) }
+	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes), text: on.packed}
+	w := s.writer(on, func(text []byte) error { return p.add(ctx, text) })
+	w.buf = on.printed
+	defer func() { on.printed, on.packed = kept(w.buf), kept(p.text) }()
+	run := func(text string) error { return p.add(ctx, []byte(text)) }
 	if err := run("BEGIN"); err != nil {
 		return err
 	}
 	if err := on.post.pass(on.dialect, term, run); err != nil {
 		return err
 	}
-	w := s.writer(on, run)
 	w.odd = func(text string, cells int) error {
 		if err := p.send(ctx); err != nil {
 			return err
@@ -340,7 +342,7 @@ func (s *Sink) about(changes []change, err error) error {
 	return fmt.Errorf("%s, rows of %s: %w", s.cfg, strings.Join(names, ", "), err)
 }
 
-func (s *Sink) writer(on *session, run func(text string) error) *writer {
+func (s *Sink) writer(on *session, run func(text []byte) error) *writer {
 	w := &writer{dialect: on.dialect, target: s.cfg.MaxStatementBytes, rows: batchRows, max: on.maxStatement(), run: run}
 	w.updates, w.average = s.cfg.MultiUpdateRows, s.cfg.MultiUpdateBytes
 	if !s.cfg.Batch {

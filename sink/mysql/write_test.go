@@ -3,6 +3,7 @@ package mysql
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // Statements are cut at the target, keep every row once and in order, and a
@@ -25,7 +27,8 @@ func TestStatementsAreCut(t *testing.T) {
 	}
 	for _, target := range []int{1, 60, 200, 4096, 1 << 20} {
 		var got []string
-		w := writer{dialect: Dialect{Kind: MariaDB}, target: target, rows: batchRows, max: 1 << 20, run: func(s string) error {
+		w := writer{dialect: Dialect{Kind: MariaDB}, target: target, rows: batchRows, max: 1 << 20, run: func(text []byte) error {
+			s := string(text)
 			if n := strings.Count(s, "),("); len(s) > target && n > 0 || n >= batchRows {
 				t.Fatalf("target %d: %d bytes, %d rows", target, len(s), n+1)
 			}
@@ -49,7 +52,7 @@ func TestStatementsAreCut(t *testing.T) {
 			}
 		}
 	}
-	w := writer{dialect: Dialect{Kind: MariaDB}, target: 100, rows: batchRows, max: 200, run: func(string) error { return nil }}
+	w := writer{dialect: Dialect{Kind: MariaDB}, target: 100, rows: batchRows, max: 200, run: func([]byte) error { return nil }}
 	big := []event.Image{image(t, tab, "1", strings.Repeat("'", 100))}
 	err := w.batches(text, text.put, "", big, w.appendRow)
 	if err == nil || !strings.Contains(err.Error(), "max_allowed_packet") || !strings.Contains(err.Error(), "s.t") {
@@ -209,4 +212,30 @@ func TestConnectionIsOpenedAgain(t *testing.T) {
 	w.alter(tab, "alter table t comment 'x'", "create table t (id int auto_increment primary key, e enum('a') not null) comment 'x'")
 	w.write(w.txn(zero)) // strict mode would refuse it
 	w.want("select id, e from t", "0|")
+}
+
+// Where a transaction was printed is used again, unless it was a large one.
+func TestBuffersAreKept(t *testing.T) {
+	one := openDB(t)
+	mustExec(t, one, "CREATE OR REPLACE DATABASE kept")
+	mustExec(t, one, "CREATE TABLE kept.t (id int primary key, v longtext)")
+	tab := tableOf(t, "kept", "create table t (id int primary key, v longtext)")
+	s := openURI(t, server.URI()+"?worker-count=1")
+	for id, c := range []struct {
+		size int
+		kept bool
+	}{{1000, true}, {keptMax, false}, {1000, true}} {
+		row := &event.Row{Table: tab, Key: fmt.Appendf(nil, "r%d", id), After: image(t, tab, fmt.Sprint(id), strings.Repeat("v", c.size))}
+		if err := errors.Join(s.Write(t.Context(), sink.Endless, []event.Txn{{CommitTS: tso.TS(id + 1), Rows: []*event.Row{row}}}), s.Flush(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		on := s.lanes[0].session
+		if printed, packed := cap(on.printed), cap(on.packed); (printed >= c.size && packed >= c.size) != c.kept || printed > keptMax || packed > keptMax {
+			t.Errorf("of a row of %d bytes %d and %d are kept", c.size, printed, packed)
+		}
+	}
+	var bytes int
+	if err := one.QueryRowContext(t.Context(), "SELECT SUM(LENGTH(v)) FROM kept.t").Scan(&bytes); err != nil || bytes != 2000+keptMax {
+		t.Errorf("%d bytes are there, %v", bytes, err)
+	}
 }
