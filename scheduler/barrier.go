@@ -16,6 +16,9 @@ type DDL struct {
 	Tables  []span.TableID
 	Added   []span.TableID
 	Removed []span.TableID
+	// Of Tables and Added, in order: Whole may not be in parts above TS, and Divisible may.
+	// Those in neither stay as they were, and what is added may.
+	Whole, Divisible []span.TableID
 	// Names are what it changes. Of two DDLs that share one the earlier is done first.
 	Names []Name
 	// AddedAt is where the rows of those that are Added begin, if that is above TS: what
@@ -69,6 +72,7 @@ func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
 		}
 		if d.Begun {
 			o.raiseTo(&d)
+			o.form(&d, d.Tables) // they had been joined when it was begun
 			o.begun++
 		}
 		ids := slices.Concat(d.Tables, d.Added, d.Removed)
@@ -107,6 +111,30 @@ func (o *Owner) raiseTo(d *DDL) {
 	}
 }
 
+// form takes note of which tables may be in parts from a DDL on.
+func (o *Owner) form(d *DDL, ids []span.TableID) {
+	if len(d.Whole)+len(d.Divisible) == 0 {
+		return
+	}
+	for _, id := range ids {
+		t := o.tables[id]
+		if t == nil {
+			continue
+		}
+		if has(d.Whole, id) {
+			t.whole = true
+		} else if has(d.Divisible, id) {
+			t.whole = false
+		}
+	}
+}
+
+// has tells whether an id is in a list that is in order.
+func has(ids []span.TableID, id span.TableID) bool {
+	_, ok := slices.BinarySearch(ids, id)
+	return ok
+}
+
 // done is what follows from a DDL: its tables go on, new ones begin, old ones end.
 func (o *Owner) done(d *DDL) {
 	for _, id := range d.Tables {
@@ -117,6 +145,7 @@ func (o *Owner) done(d *DDL) {
 		t.passed = d.TS
 	}
 	o.raiseTo(d)
+	o.form(d, d.Tables)
 	for _, id := range d.Removed {
 		o.dropTable(id)
 	}
@@ -150,6 +179,7 @@ func (o *Owner) begins(d *DDL) {
 	for _, id := range d.Added {
 		o.addTable(id, max(d.TS, d.AddedAt))
 	}
+	o.form(d, d.Added)
 	tables := slices.Clone(o.barrier.Tables) // messages hold the old one
 	for _, id := range d.Tables {
 		tables = append(tables, Passed{id, d.TS})
@@ -174,6 +204,7 @@ func (o *Owner) addEarly(d *DDL) {
 	for _, id := range d.Added {
 		o.addTable(id, max(d.TS, d.AddedAt))
 	}
+	o.form(d, d.Added)
 }
 
 // stepBarrier hands out the DDLs whose time has come: every row of their tables at or
@@ -206,7 +237,15 @@ func (o *Owner) dueNow(i int, p *pending) bool {
 	case o.begun > 0 || i >= ahead || p.TS > o.limit():
 		return false
 	}
-	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.reached(p)
+	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.reached(p) && o.joined(p)
+}
+
+// joined tells whether the tables that may not be in parts above a DDL are in none.
+func (o *Owner) joined(p *pending) bool {
+	return !slices.ContainsFunc(p.Whole, func(id span.TableID) bool {
+		t := o.tables[id]
+		return t != nil && has(p.Tables, id) && (len(t.sets) > 1 || t.shape != nil)
+	})
 }
 
 // reached tells whether the tables of a DDL are there. What was once there stays.

@@ -271,19 +271,23 @@ func (c *Capture) forward(h *held, p Progress) {
 	}
 }
 
-// Load says how a span is loaded. Only what doubled or halved is news.
+// Load says how a span is loaded. Only what is another by an eighth, or traffic by a
+// quarter, is news.
 func (c *Capture) Load(s span.Span, regions uint32, traffic uint64) {
 	h := c.held[s]
 	if h == nil || h.status.Phase != Writing {
 		return
 	}
-	if z := &h.status; apart(uint64(z.Regions), uint64(regions)) || apart(z.Traffic, traffic) {
+	if z := &h.status; apart(uint64(z.Regions), uint64(regions), 8) || apart(z.Traffic, traffic, 4) {
 		z.Regions, z.Traffic = regions, traffic
 		c.touch(h)
 	}
 }
 
-func apart(a, b uint64) bool { return a >= 2*b && a > 0 || b >= 2*a && b > 0 }
+func apart(a, b, nth uint64) bool {
+	a, b = min(a, b), max(a, b)
+	return b > a && b-a >= b/nth
+}
 
 // Ended says that nothing of a span is written any more, after Stop, and up to where
 // it was.

@@ -47,6 +47,9 @@ func (t *table) check(id span.TableID) error {
 		}
 		return nil
 	}
+	if t.whole && len(t.sets) > 1 {
+		return cdcerr.Bug("table %d may not be in parts, and is in %d", id, len(t.sets))
+	}
 	from := whole.Start
 	for _, s := range t.sets {
 		if s.Span.Start != from || s.Span.Empty() {

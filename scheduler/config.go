@@ -45,8 +45,23 @@ type Config struct {
 // criterion off.
 type SplitConfig struct {
 	Regions uint32 // of a span; more are split
+	Each    uint32 // regions of a part, as it is cut; 0: Regions
 	Traffic uint64 // bytes a second of a span; more are split
 	PartMax int    // parts of one table
+	// RestTicks is how long a table that was cut is not merged again: what it weighs
+	// comes and goes.
+	RestTicks uint64
+}
+
+// on tells whether tables are split at all.
+func (c *SplitConfig) on() bool { return c.Regions > 0 || c.Traffic > 0 }
+
+// each is how many regions a part has as it is cut.
+func (c *SplitConfig) each() uint32 {
+	if c.Each > 0 {
+		return c.Each
+	}
+	return c.Regions
 }
 
 // Default is a Config for ticks of 50 ms.
@@ -61,7 +76,8 @@ func Default() Config {
 		BatchMax:       5_000, // 20 ms of the owner's time; a capture with 100,000 spans is taken over within a second
 		OrdersMax:      4096,  // half a megabyte on the wire
 		MovesMax:       100,   // each stalls one table for a few round trips
-		Split:          SplitConfig{PartMax: 100},
+		// A part more is one in the owner's hands for good; a split or merge reads on anew, on other captures.
+		Split: SplitConfig{PartMax: 100, RestTicks: 1200},
 	}
 }
 
@@ -76,7 +92,9 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("BatchMax %d, OrdersMax %d, MovesMax %d: must be above 0, or nothing goes on", c.BatchMax, c.OrdersMax, c.MovesMax)
 	case c.SyncEvery < 0:
 		return cdcerr.InvalidArgument.New("SyncEvery %d: must not be below 0", c.SyncEvery)
-	case (c.Split.Regions > 0 || c.Split.Traffic > 0) && c.Split.PartMax < 2:
+	case c.Split.Each > c.Split.Regions:
+		return cdcerr.InvalidArgument.New("Split.Each %d: a part has at most Split.Regions, which is %d", c.Split.Each, c.Split.Regions)
+	case c.Split.on() && c.Split.PartMax < 2:
 		return cdcerr.InvalidArgument.New("Split.PartMax %d: a table that is split has at least 2 parts", c.Split.PartMax)
 	}
 	return nil

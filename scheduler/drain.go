@@ -26,7 +26,7 @@ func (o *Owner) drain() {
 
 // moveSet begins to move a set, if it rests.
 func (o *Owner) moveSet(s *ReplicationSet, to *member, why string) bool {
-	if s.State != ReplicatingState || s.table.shape != nil || s.primary.m == to || o.moving >= o.cfg.MovesMax {
+	if s.State != ReplicatingState || s.table.shape != nil || s.primary.m == to || o.moving >= o.cfg.MovesMax || o.uniting(s.table) {
 		return false
 	}
 	s.moving = true

@@ -33,10 +33,10 @@ type Owner struct {
 
 	asked     []wish // moves that an operator asked for
 	rebalance bool
-	large     []*ReplicationSet // worth a look whether to split
-	split     []*table          // in more than one set
-	merging   int               // where the last look at split ended
-	balanced  uint64            // the tick of the last look at the balance
+	large     []weighty // worth a look whether to split
+	split     []*table  // in more than one set
+	merging   int       // where the last look at split ended
+	balanced  uint64    // the tick of the last look at the balance
 
 	loose  tally
 	mark   Watermark
@@ -74,6 +74,8 @@ type Resume struct {
 	Watermark Watermark
 	// Tables are the physical ids that are wanted at the checkpoint.
 	Tables []span.TableID
+	// Whole are those of them that may not be in parts.
+	Whole []span.TableID
 	// Term is the last that was given since this owner was elected, 0 for none: the runs
 	// of one reign share no terms, or a capture's half of the run before would pass for
 	// one of this.
@@ -174,6 +176,11 @@ func New(cfg Config, r Resume) (*Owner, error) {
 	o.barrier.Gate, o.log.Resolved = r.Gate, r.Gate
 	for _, id := range r.Tables {
 		o.addTable(id, r.Watermark.Checkpoint)
+	}
+	for _, id := range r.Whole {
+		if t := o.tables[id]; t != nil {
+			t.whole = true
+		}
 	}
 	o.tellBarrier()
 	return o, nil
@@ -334,6 +341,7 @@ func (o *Owner) resend() {
 func (o *Owner) plan() {
 	o.listen()
 	o.basic()
+	o.join()
 	o.drain()
 	o.moveAsked()
 	o.rebalanceAsked()

@@ -137,7 +137,7 @@ func (o *Owner) rebuilt() {
 func (o *Owner) piece(t *table) {
 	parts := slices.DeleteFunc(t.found, func(f found) bool { return !slices.Contains(o.members, f.m) })
 	t.found = nil
-	if !t.wanted {
+	if !t.wanted || t.whole { // what has parts of what is whole was fenced off, and does not know
 		for _, f := range parts {
 			o.stray(f.m, &f.st)
 		}

@@ -96,6 +96,8 @@ type table struct {
 	shape  *reshape          // at work on it
 	found  []found           // parts that captures reported to a new owner; see rebuild.go
 	passed tso.TS            // the last DDL of it that is done
+	cut    uint64            // the tick at which it was split last
+	whole  bool              // it may not be in parts
 }
 
 // find is the set of this very span in which m has a part.

@@ -18,6 +18,12 @@ type reshape struct {
 	stopping bool
 }
 
+// weighty is a set to be split, and the tick before which nothing is looked up for it.
+type weighty struct {
+	set *ReplicationSet
+	at  uint64
+}
+
 // CutRequest asks for the inner borders that part a span into about equally heavy
 // parts.
 type CutRequest struct {
@@ -32,15 +38,19 @@ const mergesLook = 64
 func (o *Owner) weigh(s *ReplicationSet) {
 	if !s.large && s.counted && o.parts(s) > 1 {
 		s.large = true
-		o.large = append(o.large, s)
+		o.large = append(o.large, weighty{set: s})
 	}
 }
 
 // parts is into how many parts a set's load should be split.
 func (o *Owner) parts(s *ReplicationSet) int {
 	n := 1
+	if s.table.whole {
+		return n
+	}
 	if c := o.cfg.Split.Regions; c > 0 && s.regions > c {
-		n = max(n, int((s.regions+c-1)/c))
+		each := o.cfg.Split.each()
+		n = max(n, int((s.regions+each-1)/each))
 	}
 	if c := o.cfg.Split.Traffic; c > 0 && s.traffic > c {
 		n = max(n, int((s.traffic+c-1)/c))
@@ -50,19 +60,23 @@ func (o *Owner) parts(s *ReplicationSet) int {
 
 // reshapeSome asks for the borders of what is to be split, and merges what is small.
 func (o *Owner) reshapeSome() {
-	if o.cfg.Split.Regions == 0 && o.cfg.Split.Traffic == 0 {
+	if !o.cfg.Split.on() {
 		return
 	}
 	all := o.large
 	o.large = nil
-	for _, s := range all {
-		t := s.table
+	for _, x := range all {
+		s, t := x.set, x.set.table
+		if x.at > o.now {
+			o.large = append(o.large, x)
+			continue
+		}
 		n := min(o.parts(s), o.cfg.Split.PartMax-len(t.sets)+1)
 		switch {
 		case !s.counted || n < 2:
 			s.large = false
 		case s.State != ReplicatingState || t.shape != nil || o.blocked(t.id):
-			o.large = append(o.large, s) // later
+			o.large = append(o.large, x) // later
 		default:
 			o.cuts = append(o.cuts, CutRequest{s.Span, n})
 		}
@@ -73,7 +87,7 @@ func (o *Owner) reshapeSome() {
 }
 
 // Cut answers a CutRequest. Borders that do not part the span mean that it stays
-// whole until its load is reported anew.
+// whole for a while: there may be some later.
 func (o *Owner) Cut(s span.Span, borders []span.Key) {
 	t := o.tables[s.TableID]
 	if t == nil {
@@ -83,8 +97,9 @@ func (o *Owner) Cut(s span.Span, borders []span.Key) {
 	if z == nil || !z.large {
 		return
 	}
-	z.large = false
-	if z.State != ReplicatingState || t.shape != nil || o.rebuilding {
+	again := weighty{set: z, at: o.now + o.cfg.BalanceTicks}
+	if z.State != ReplicatingState || t.shape != nil || o.blocked(t.id) {
+		o.large = append(o.large, again)
 		return
 	}
 	var spans []span.Span
@@ -96,8 +111,10 @@ func (o *Owner) Cut(s span.Span, borders []span.Key) {
 		}
 	}
 	if len(spans) == 0 {
+		o.large = append(o.large, again)
 		return
 	}
+	z.large = false
 	spans = append(spans, span.Span{TableID: s.TableID, Start: from, End: s.End})
 	o.begin(t, []*ReplicationSet{z}, spans)
 }
@@ -115,9 +132,63 @@ func (o *Owner) begin(t *table, parents []*ReplicationSet, spans []span.Span) {
 	t.shape = r
 	for _, s := range spans {
 		c := &ReplicationSet{Span: s, table: t, Checkpoint: from, reshape: r}
+		to := o.idlest(nil)
+		if len(spans) > 1 {
+			to = o.sparsest(r, to)
+		}
 		r.children = append(r.children, c)
-		o.place(c, o.idlest(nil), "its table is cut anew")
+		o.place(c, to, "its table is cut anew")
 	}
+}
+
+// sparsest is the capture with the fewest of a table's new parts, the one at hand where
+// others have no fewer.
+func (o *Owner) sparsest(r *reshape, idlest *member) *member {
+	of := map[*member]int{}
+	for _, c := range r.children {
+		of[c.secondary.m]++
+	}
+	best := idlest
+	for _, m := range o.members {
+		if m.takes() && (of[m] < of[best] || of[m] == of[best] && len(m.sets) < len(best.sets)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// join merges the tables that a DDL lets be in parts no more: it is not carried out
+// before they are in one.
+func (o *Owner) join() {
+	for _, p := range o.pending {
+		for _, id := range p.Whole {
+			if t := o.tables[id]; t != nil && len(t.sets) > 0 && has(p.Tables, id) && !p.running {
+				o.joinTable(t)
+			}
+		}
+	}
+}
+
+func (o *Owner) joinTable(t *table) {
+	switch r := t.shape; {
+	case r != nil && len(r.children) > 1:
+		o.abort(r)
+	case r != nil || len(t.sets) == 1 || slices.ContainsFunc(t.sets, func(s *ReplicationSet) bool { return s.State != ReplicatingState }):
+		// what is under way ends first
+	default:
+		o.begin(t, slices.Clone(t.sets), []span.Span{t.span()})
+	}
+}
+
+// span is all of a table.
+func (t *table) span() span.Span {
+	return span.Span{TableID: t.id, Start: t.sets[0].Span.Start, End: t.sets[len(t.sets)-1].Span.End}
+}
+
+// uniting tells whether a table in parts waits to be merged for a DDL: none of its parts
+// moves then, or there would always be one that does.
+func (o *Owner) uniting(t *table) bool {
+	return len(t.sets) > 1 && slices.ContainsFunc(o.pending, func(p *pending) bool { return has(p.Whole, t.id) && has(p.Tables, t.id) })
 }
 
 // reshapeReady stops the parents once every child is ready.
@@ -151,6 +222,10 @@ func (o *Owner) dissolve(t *table) {
 		p.due = 0
 	}
 	t.shape = nil
+	o.barrierMoved = true // a DDL may have waited for it
+	if len(r.children) > 1 {
+		t.cut = o.now
+	}
 	sets := slices.DeleteFunc(slices.Clone(t.sets), func(s *ReplicationSet) bool { return slices.Contains(r.parents, s) })
 	for _, c := range r.children {
 		c.reshape, c.Checkpoint = nil, from
@@ -194,6 +269,7 @@ func (o *Owner) abort(r *reshape) {
 
 func (o *Owner) endShape(r *reshape) {
 	r.table.shape = nil
+	o.barrierMoved = true // a DDL may have waited for it
 	for _, c := range r.children {
 		o.remove(c, "its table stays as it is")
 	}
@@ -214,25 +290,22 @@ func (o *Owner) mergeSome() {
 			continue
 		}
 		o.merging++
-		if t.shape == nil && !o.blocked(t.id) {
+		if t.shape == nil && o.now-t.cut >= o.cfg.Split.RestTicks && !o.blocked(t.id) {
 			o.mergeRun(t)
 		}
 	}
 }
 
-// mergeRun merges the first run of parts that together weigh less than half of what
-// would be split again.
+// mergeRun merges a table that is small as a whole, or the first run of parts that
+// together weigh less than half of what a part has that is cut. A part of which nobody has
+// told yet what it weighs may weigh anything.
 func (o *Owner) mergeRun(t *table) {
 	for i := 0; i+1 < len(t.sets); i++ {
-		sum := *t.sets[i]
 		j := i
-		for ; j+1 < len(t.sets) && t.sets[j].State == ReplicatingState; j++ {
-			next := t.sets[j+1]
-			if next.State != ReplicatingState || !o.small(sum.regions+next.regions, sum.traffic+next.traffic) {
-				break
-			}
-			sum.regions += next.regions
-			sum.traffic += next.traffic
+		if i == 0 && o.light(t.sets, o.cfg.Split.Regions) {
+			j = len(t.sets) - 1
+		}
+		for ; j+1 < len(t.sets) && o.light(t.sets[i:j+2], o.cfg.Split.each()); j++ {
 		}
 		if j > i {
 			parents := slices.Clone(t.sets[i : j+1])
@@ -242,7 +315,18 @@ func (o *Owner) mergeRun(t *table) {
 	}
 }
 
-func (o *Owner) small(regions uint32, traffic uint64) bool {
-	r, t := o.cfg.Split.Regions, o.cfg.Split.Traffic
-	return (r == 0 || regions <= r/2) && (t == 0 || traffic <= t/2)
+// light tells whether sets rest, and have together at most half of so many regions, and
+// of the traffic of one.
+func (o *Owner) light(sets []*ReplicationSet, most uint32) bool {
+	var regions uint32
+	var traffic uint64
+	for _, s := range sets {
+		if s.State != ReplicatingState || s.regions == 0 {
+			return false
+		}
+		regions += s.regions
+		traffic += s.traffic
+	}
+	t := o.cfg.Split.Traffic
+	return (most == 0 || regions <= most/2) && (t == 0 || traffic <= t/2)
 }

@@ -19,7 +19,7 @@ import (
 // TestStories plays testdata: an owner, captures by name, and messages that are
 // delivered when a story says so.
 //
-//	owner r1 at=100 tables=1,2 [fenced] [sync=n] [recorded=n] [term=n] [target=n]   a new owner
+//	owner r1 at=100 tables=1,2 [whole=2] [each=n] [rest=n] [fenced] [sync=n] [recorded=n] [term=n] [target=n]   a new owner
 //	      [gate=n]                                 ... of a changefeed with a redo log
 //	capture a [floor=2]                            a capture whose key is in etcd
 //	gone a | back a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
@@ -30,12 +30,12 @@ import (
 //	log 150                                        what captures have logged, up to where it is durable
 //	manual                                         from now on only stories say what the data path does
 //	to 150                                         every capture writes up to where it may, at most 150
-//	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 done|begun]
+//	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 whole=1,3 divisible=1 done|begun]
 //	executed 7 | synced 200 | raised a | move 1 b | rebalance
 //	restart a                                      a new life of a's half
 //	wrote a 7@120 [slow disk]                      what its reports say from now on: rows, the last, a warning
 //	deaf a | hearing a                             it hears all of the upstream, or does not
-//	load a 1 regions=9 | cut 1 m                   a table's span; borders as letters
+//	load a 1 regions=9 [traffic=5] | cut 1 m       of each of a table's spans that it writes; borders as letters
 //	sets                                           what the owner has
 func TestStories(t *testing.T) {
 	script.Run(t, func(t *testing.T) func([]string) string {
@@ -191,7 +191,11 @@ func (s *story) tell(w []string, o map[string]string) {
 	case "load":
 		h := s.halves[capture.ID(w[1])]
 		for _, z := range s.owner.Sets(span.TableID(s.number(w[2]))) {
-			h.Load(z.Span, uint32(s.number(o["regions"])), 0)
+			traffic := uint64(0)
+			if v := o["traffic"]; v != "" {
+				traffic = s.number(v)
+			}
+			h.Load(z.Span, uint32(s.number(o["regions"])), traffic)
 		}
 	case "cut":
 		whole := span.OfTable(span.TableID(s.number(w[1])))
@@ -210,6 +214,12 @@ func (s *story) newOwner(rev string, o map[string]string) {
 	cfg.Owner, cfg.Epoch = scheduler.Revision(s.number(rev[1:])), 1
 	cfg.ResendTicks, cfg.SilentTicks, cfg.BrokenTicks, cfg.HeartbeatTicks, cfg.BalanceTicks = 5, 4, 2, 2, 1000
 	cfg.Split = scheduler.SplitConfig{Regions: 10, PartMax: 8}
+	if v := o["each"]; v != "" {
+		cfg.Split.Each = uint32(s.number(v))
+	}
+	if v := o["rest"]; v != "" {
+		cfg.Split.RestTicks, cfg.BalanceTicks = s.number(v), 5
+	}
 	_, cfg.Fenced = o["fenced"]
 	s.fenced = cfg.Fenced
 	if v := o["sync"]; v != "" {
@@ -219,7 +229,7 @@ func (s *story) newOwner(rev string, o map[string]string) {
 	var err error
 	_, s.gated = o["gate"]
 	cfg.Gated = s.gated
-	r := scheduler.Resume{Watermark: scheduler.Watermark{Checkpoint: at, Resolved: at}, Tables: s.ids(o["tables"])}
+	r := scheduler.Resume{Watermark: scheduler.Watermark{Checkpoint: at, Resolved: at}, Tables: s.ids(o["tables"]), Whole: s.ids(o["whole"])}
 	if v := o["gate"]; v != "" {
 		r.Gate = tso.TS(s.number(v))
 	}
@@ -271,6 +281,7 @@ func (s *story) toSchema(w []string, o map[string]string) {
 		d := scheduler.DDL{
 			Job: int64(s.number(job)), TS: tso.TS(s.number(ts)), Done: done, Begun: begun,
 			Tables: s.ids(o["tables"]), Added: s.ids(add), Removed: s.ids(o["drop"]),
+			Whole: s.ids(o["whole"]), Divisible: s.ids(o["divisible"]),
 		}
 		if from != "" {
 			d.AddedAt = tso.TS(s.number(from))

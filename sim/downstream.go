@@ -46,8 +46,9 @@ func (d *downstream) nextSync() tso.TS {
 	return tso.New((d.synced.Physical()/d.syncEvery+1)*d.syncEvery, 0)
 }
 
-// apply takes one row of a writer whose placement is grant.
-func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
+// apply takes one row of a writer whose placement is grant, of a part of its table or of
+// all of it.
+func (d *downstream) apply(r *row, by capture.ID, grant uint64, part bool) error {
 	s := r.table
 	for s.done < len(s.ddls) && s.ddls[s.done].done {
 		s.done++
@@ -57,6 +58,8 @@ func (d *downstream) apply(r *row, by capture.ID, grant uint64) error {
 		return breaks("P5", "%s writes row %d of table %d, the log's meta says %d", by, r.ts, s.id, d.log.resolved)
 	case s.born != nil && !s.born.done:
 		return breaks("P6", "%s writes row %d of table %d before DDL %d, which brings the table", by, r.ts, s.id, s.born.Job)
+	case part && r.whole:
+		return breaks("P6", "%s writes row %d of table %d, which may not be in parts there, as a part's", by, r.ts, s.id)
 	case grant < s.grants[r.key]:
 		return breaks("P1", "%s writes row %d of table %d key %d by placement %d after placement %d did", by, r.ts, s.id, r.key, grant, s.grants[r.key])
 	case s.done < len(s.ddls) && r.ts > s.ddls[s.done].TS:

@@ -64,6 +64,9 @@ func (w *world) elect(n *node) {
 	for _, s := range w.up.sources {
 		if s.from <= r.Watermark.Checkpoint && !w.droppedBy(s, r.Watermark) {
 			r.Tables = append(r.Tables, s.id)
+			if s.wholeAt(r.Watermark.Checkpoint) {
+				r.Whole = append(r.Whole, s.id)
+			}
 		}
 	}
 	for id := range w.down.floors {

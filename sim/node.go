@@ -216,7 +216,7 @@ func (n *node) flush(w *world, s *writing) {
 		x.deadline = n.leaseUntil
 	}
 	for _, r := range x.rows {
-		if err := w.down.apply(r, n.id, s.grant); err != nil {
+		if err := w.down.apply(r, n.id, s.grant, s.hi-s.lo < keys); err != nil {
 			w.fail(err)
 			return
 		}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
@@ -14,6 +16,7 @@ type row struct {
 	ts      tso.TS
 	table   *source
 	key     int
+	whole   bool // a part of the table may not write it
 	applied bool
 	files   []logFile // in which the redo log has it
 }
@@ -25,6 +28,7 @@ type source struct {
 	from    tso.TS // its rows are above
 	dropped bool
 	born    *change // the DDL that brought it
+	whole   bool    // it may not be in parts
 	rows    []*row
 	ddls    []*change // those that part its rows, in order
 
@@ -91,7 +95,7 @@ func (u *upstream) commit(a, b uint32) {
 	if s == nil {
 		return
 	}
-	r := &row{ts: u.next(), table: s, key: int(b % keys)}
+	r := &row{ts: u.next(), table: s, key: int(b % keys), whole: s.whole}
 	s.rows = append(s.rows, r)
 	u.log = append(u.log, r)
 }
@@ -107,7 +111,7 @@ func (u *upstream) ddl(a, b uint32) {
 		s.ddls = append(s.ddls, c)
 	}
 	s := u.some(a)
-	kind := b % 8
+	kind := b % 9
 	switch {
 	case s == nil || kind == 0: // create
 		slot := int(a % slots)
@@ -140,6 +144,13 @@ func (u *upstream) ddl(a, b uint32) {
 			}
 		}
 		c.Names = append(c.Names, scheduler.Name{Schema: "d"})
+	case kind == 6: // a unique index comes or goes
+		touch(s)
+		if s.whole = !s.whole; s.whole {
+			c.Whole = append(c.Whole, s.id)
+		} else {
+			c.Divisible = append(c.Divisible, s.id)
+		}
 	default:
 		touch(s)
 	}
@@ -149,6 +160,20 @@ func (u *upstream) ddl(a, b uint32) {
 func (c *change) add(s *source) {
 	c.Added = append(c.Added, s.id)
 	s.born = c
+	if s.whole = c.Job%2 == 1; s.whole {
+		c.Whole = append(c.Whole, s.id)
+	}
+}
+
+// wholeAt tells whether a table may not be in parts above ts.
+func (s *source) wholeAt(ts tso.TS) bool {
+	whole := s.born != nil && slices.Contains(s.born.Whole, s.id)
+	for _, c := range s.ddls {
+		if c.TS <= ts && len(c.Added) == 0 {
+			whole = (whole || slices.Contains(c.Whole, s.id)) && !slices.Contains(c.Divisible, s.id)
+		}
+	}
+	return whole
 }
 
 func slotName(slot int) scheduler.Name {
