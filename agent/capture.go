@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-cdc/sluice/ingest"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream"
 )
@@ -64,6 +65,11 @@ func (c *Capture) deaf() bool { return c.Client.Unheard() > deafAfter }
 // loaded, and then run. Record may be nil.
 func (c *Capture) Feed(checkpoint tso.TS, record func([]tso.Move)) *schemafeed.Feed {
 	return schemafeed.New(schemafeed.Config{StartTS: checkpoint.Next(), Record: record}, shared{c.Client, c.ingest})
+}
+
+// Borders are the keys inside a span at which its regions meet, in order.
+func (c *Capture) Borders(ctx context.Context, s span.Span) ([]span.Key, error) {
+	return c.Client.Borders(ctx, s)
 }
 
 // Snapshot reads rows that no event carries.

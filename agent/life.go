@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-cdc/sluice/pipeline"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/schemafeed"
-	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -21,8 +20,6 @@ const (
 	reportSoon = 10 * time.Millisecond
 	// reportLate is how often the owner hears that there is no news.
 	reportLate = 200 * time.Millisecond
-	// loadEvery is over how long a span's traffic is counted.
-	loadEvery = 10 * time.Second
 	// wordsMax is how many words of the engine are taken with the limits locked, which
 	// the engine's goroutines ask for meanwhile: a millisecond.
 	wordsMax = 1024
@@ -47,14 +44,13 @@ type life struct {
 	moved    bool      // there is news since the last report
 	reported time.Time // the last
 
-	traffic map[span.Span]uint64 // bytes since counted; spans that had some lately
-	counted time.Time
+	loads loads
 }
 
 // live is one life: it ends with ctx or by an error, and everything in it with it.
 func (p *Part) live(ctx context.Context, notBefore time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
-	l := &life{Part: p, works: g, notBefore: notBefore, traffic: map[span.Span]uint64{}, counted: time.Now()}
+	l := &life{Part: p, works: g, notBefore: notBefore, loads: newLoads(p.cfg.CountEvery, time.Now())}
 	g.Go(func() error { return l.loop(ctx) })
 	return g.Wait()
 }
@@ -208,9 +204,7 @@ func (l *life) heed(t *pipeline.Told) {
 		if stops[t.Span] > 0 {
 			return
 		}
-		if t.Traffic > 0 {
-			l.traffic[t.Span] += t.Traffic
-		}
+		l.loads.add(t.Span, t.Traffic)
 	}
 	switch t.What {
 	case pipeline.Arrived:
@@ -224,25 +218,6 @@ func (l *life) heed(t *pipeline.Told) {
 		delete(stops, t.Span)
 		l.half.Ended(t.Span, t.Checkpoint)
 		l.unlog(t.Span)
-	}
-}
-
-// weigh says how loaded spans are. One that was quiet throughout is told of once.
-func (l *life) weigh(now time.Time) {
-	passed := now.Sub(l.counted)
-	if passed < loadEvery {
-		return
-	}
-	l.counted = now
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for s, bytes := range l.traffic {
-		l.half.Load(s, 0, uint64(float64(bytes)/passed.Seconds()))
-		if bytes == 0 {
-			delete(l.traffic, s)
-		} else {
-			l.traffic[s] = 0
-		}
 	}
 }
 

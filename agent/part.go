@@ -57,6 +57,9 @@ type PartConfig struct {
 	// nil where there is no log. What is wrong with the storage it tells, and nil when
 	// it works again.
 	Redo func(trouble func(error)) RedoWriter
+	// CountEvery is how often the regions of spans are counted, for their load to be told;
+	// 0: nobody asks for it.
+	CountEvery time.Duration
 	// Encode is how an error is told to the owner; nil is its text.
 	Encode func(error) string
 	Log    *slog.Logger

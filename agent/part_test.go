@@ -421,17 +421,26 @@ func TestWarningsAndCounts(t *testing.T) {
 	})
 }
 
-// A span's traffic is told when it has doubled, or halved, and when it is none any more.
-func TestTraffic(t *testing.T) {
+// How a span is loaded is told once it was written for all of the time that was counted:
+// its regions, and its traffic with what came before it, each when it is another.
+func TestLoad(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *owned) {
+		w.path.regions.Store(7)
 		w.writes(1)
-		for i, c := range []struct{ bytes, want uint64 }{{1000, 100}, {1500, 100}, {4000, 400}, {0, 0}} {
-			w.tell(pipeline.Told{Span: span.OfTable(1), What: pipeline.Moved, Checkpoint: tso.TS(200 + i), Resolved: 300, Traffic: c.bytes / 2})
-			w.tell(pipeline.Told{Span: span.OfTable(1), What: pipeline.Moved, Checkpoint: tso.TS(201 + i), Resolved: 300, Traffic: c.bytes / 2})
+		for i, c := range []struct {
+			bytes, want uint64
+			regions     int32 // are counted every 30 s
+		}{{8000, 0, 0}, {1000, 100, 7}, {4000, 190, 7}, {1900, 190, 9}, {0, 133, 9}, {1340, 133, 9}} {
+			if i == 2 {
+				w.path.regions.Store(9)
+			}
+			for range 2 {
+				w.tell(pipeline.Told{Span: span.OfTable(1), What: pipeline.Moved, Checkpoint: tso.TS(200 + i), Resolved: 300, Traffic: c.bytes / 2})
+			}
 			pass(10 * time.Second)
 			s := w.heard().Statuses
-			if len(s) != 1 || s[0].Traffic < c.want*9/10 || s[0].Traffic > c.want {
-				t.Errorf("%d bytes in 10 s: told %+v, want %d", c.bytes, s, c.want)
+			if len(s) != 1 || s[0].Traffic < c.want*9/10 || s[0].Traffic > c.want || s[0].Regions != uint32(c.regions) {
+				t.Errorf("%d: %d bytes in 10 s: told %+v, want %d of %d regions", i, c.bytes, s, c.want, c.regions)
 			}
 		}
 	})

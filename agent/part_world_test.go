@@ -53,7 +53,7 @@ func startPart(t *testing.T, configure func(*agent.PartConfig)) *owned {
 	}
 	cfg := agent.PartConfig{
 		Name: "test", ID: "c", Epoch: 3, Floor: owner1, StartTS: startTS, Checkpoint: startTS.Prev(), ForceReplicate: true,
-		Line:     w.line,
+		Line: w.line, CountEvery: 30 * time.Second,
 		Liveness: func() capture.Liveness { return w.liveness },
 		Deaf:     func() bool { return w.deaf.Load() },
 		Lease:    func() time.Time { return w.lease },
@@ -250,6 +250,8 @@ type path struct {
 	fs     []*feed
 	es     []*engine
 	ls     []*logFeed
+
+	regions atomic.Int32 // of table 1
 }
 
 func (p *path) TS(context.Context) (tso.TS, error) {
@@ -278,6 +280,10 @@ func (p *path) engines() []*engine {
 }
 
 func (p *path) Snapshot() *agent.Snapshot { return nil }
+
+func (p *path) Regions() map[span.Span]int {
+	return map[span.Span]int{span.OfTable(1): int(p.regions.Load())}
+}
 
 func (p *path) Feed(cfg schemafeed.Config) agent.Feed {
 	f := &feed{cfg: cfg, path: p, at: cfg.StartTS.Prev(), advanced: make(chan struct{}, 1), failed: make(chan error, 1)}

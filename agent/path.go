@@ -23,6 +23,8 @@ type Path interface {
 	LogFeed(pipeline.LogFeedConfig, pipeline.Schema) LogFeed
 	// Snapshot reads rows that no event carries; nil where nobody can.
 	Snapshot() *Snapshot
+	// Regions is how many regions each span has that is followed.
+	Regions() map[span.Span]int
 }
 
 // Feed is the schema of one changefeed; *schemafeed.Feed is one.
@@ -61,6 +63,8 @@ func (d dataPath) LogFeed(cfg pipeline.LogFeedConfig, schema pipeline.Schema) Lo
 }
 
 func (d dataPath) Snapshot() *Snapshot { return &Snapshot{client: d.Client} }
+
+func (d dataPath) Regions() map[span.Span]int { return d.Client.Regions() }
 
 // shared is an upstream whose subscriptions all feeds of the capture have together.
 type shared struct {

@@ -41,7 +41,7 @@ func (l *life) work(ctx context.Context, now time.Time) error {
 			l.cfg.Log.Info("fenced off: everything that was written here ends", "changefeed", l.cfg.Name, "capture", l.cfg.ID)
 			l.writing.stop()
 			l.ended = l.writing.ended
-			clear(l.traffic)
+			l.loads.clear()
 			l.mu.Lock()
 			clear(l.fresh)
 			l.mu.Unlock()

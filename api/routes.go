@@ -108,7 +108,7 @@ func firstRoutes() []route {
 // docs/compatibility.md prints them.
 func lackingRoutes() []route {
 	const one = "/api/v2/changefeeds/{changefeed_id}"
-	const whole = "a table is replicated by one capture in this release, so that there are no parts of one to move or merge; move_table moves it"
+	const whole = "large tables are cut, merged and spread by their load (scheduler.enable-table-across-nodes); move_table moves a table with all its parts"
 	var out []route
 	lack := func(method, path, why string) {
 		out = append(out, route{method: method, path: path, summary: "not in this release", lacks: why})

@@ -35,13 +35,14 @@ const (
 	kindQueue     = "kafka, pulsar"
 	kindStorage   = "storage"
 	kindMessages  = "kafka, pulsar, storage"
+	kindNoSQL     = "blackhole, kafka, pulsar, storage"
 )
 
 const (
 	whyQueue   = "no Kafka or Pulsar sink"
 	whyStorage = "no storage sink"
 	whyFormats = "no message formats"
-	whySplit   = "no tables across captures"
+	whySpread  = "a table's pieces are spread by their number, and cut anew where one has too much traffic"
 	whyWorkers = "the number of workers follows the machine"
 	whyOld     = "an old key without effect in TiCDC too"
 )

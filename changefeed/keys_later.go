@@ -143,17 +143,17 @@ func under(table string, keys []Key) []Key {
 	return keys
 }
 
-var schedulerKeys = lacking("scheduler", "", whySplit, []Key{
-	{Path: "enable-table-across-nodes", Meaning: "cut large tables up for several captures", Effect: Nothing},
+var schedulerKeys = under("scheduler", []Key{
+	{Path: "enable-table-across-nodes", Meaning: "cut large tables up for several captures", Effect: Works},
 	{Path: "region-per-span", Meaning: "an older threshold", Effect: Nothing, Why: whyOld, bound: from(0)},
-	{Path: "region-threshold", Meaning: "regions above which a table is cut", Effect: Nothing, bound: from(0)},
-	{Path: "write-key-threshold", Meaning: "traffic above which a table is cut; 0 never", Effect: Nothing, bound: from(0)},
-	{Path: "region-count-per-span", Meaning: "regions of a piece at first", Effect: Nothing, bound: from(0)},
-	{Path: "region-count-refresh-interval", Meaning: "how often regions are counted", Effect: Nothing, bound: lasting(0)},
-	{Path: "scheduling-task-count-per-node", Meaning: "moves at once", Effect: Nothing, bound: from(0)},
-	{Path: "enable-splittable-check", Meaning: "cut only tables with one key", Effect: Nothing},
-	{Path: "force-split", Meaning: "cut every table", Effect: Nothing},
-	{Path: "balance-score-threshold", Meaning: "when pieces are moved", Effect: Nothing, bound: from(0)},
-	{Path: "min-traffic-percentage", Meaning: "when pieces are moved", Effect: Nothing, bound: above(0, 1)},
-	{Path: "max-traffic-percentage", Meaning: "when pieces are moved", Effect: Nothing, bound: from(1)},
+	{Path: "region-threshold", Meaning: "regions above which a table is cut; 0: regions do not count", Effect: Works, bound: from(0)},
+	{Path: "write-key-threshold", Meaning: "bytes a second above which a table is cut; 0 never, and from 1 on at least 10 MiB", Effect: Works, bound: from(0)},
+	{Path: "region-count-per-span", Meaning: "regions of a piece as it is cut, of which a table has a hundred at most; 0: region-threshold", Effect: Works, bound: from(0)},
+	{Path: "region-count-refresh-interval", Meaning: "how often regions are counted", Effect: Works, bound: lasting(time.Second)},
+	{Path: "scheduling-task-count-per-node", Meaning: "moves at once", Effect: Nothing, Why: "a hundred spans move at once, however many captures there are", bound: from(0)},
+	{Path: "enable-splittable-check", Meaning: "cut only tables of which nothing but the clustered primary key is unique; tables for a database always are such", Effect: Works, sinks: kindNoSQL},
+	{Path: "force-split", Meaning: "cut other tables all the same", Effect: Works, sinks: kindNoSQL},
+	{Path: "balance-score-threshold", Meaning: "when pieces are moved", Effect: Nothing, Why: whySpread, bound: from(0)},
+	{Path: "min-traffic-percentage", Meaning: "when pieces are moved", Effect: Nothing, Why: whySpread, bound: above(0, 1)},
+	{Path: "max-traffic-percentage", Meaning: "when pieces are moved", Effect: Nothing, Why: whySpread, bound: from(1)},
 })

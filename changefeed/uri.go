@@ -146,5 +146,8 @@ func (c *Config) Check(u URI) (notes []string, err error) {
 	if err == nil && c.EnableSyncPoint && kind != kindMySQL {
 		err = cdcerr.ConfigInvalid.New("enable-sync-point: sync points are rows in a database, and %s has none", handed)
 	}
+	if err == nil {
+		err = c.checkSplit(handed)
+	}
 	return append(notes, more...), err
 }

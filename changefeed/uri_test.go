@@ -74,10 +74,22 @@ func TestCheckSaysWhatIsNotThere(t *testing.T) {
 		{uri: "root:pw@h", code: cdcerr.SinkURIInvalid, says: "no scheme"},
 		{uri: "mysq://u:pw@h", code: cdcerr.SinkURIInvalid, says: `scheme "mysq" is none of a sink, did you mean mysql?`},
 		{uri: "jdbc://h", code: cdcerr.SinkURIInvalid, says: "there are mysql, mysql+ssl, tidb"},
-		{uri: "mysql://h/?worker-count=5000", toml: "[sink.mysql-config]\nmax-txn-row = 9999\ntime-zone = 'UTC'\nenable-cache-prepared-statement = true\n[scheduler]\nregion-threshold = 50",
+		{uri: "mysql://h/?worker-count=5000", toml: "[sink.mysql-config]\nmax-txn-row = 9999\ntime-zone = 'UTC'\nenable-cache-prepared-statement = true\n[scheduler]\nregion-threshold = 500\nbalance-score-threshold = 50",
 			notes: []string{"sink.mysql-config.time-zone does nothing: every session downstream is in UTC",
-				"sink.mysql-config.enable-cache-prepared-statement does nothing: nothing is prepared", "scheduler.region-threshold does nothing",
+				"sink.mysql-config.enable-cache-prepared-statement does nothing: nothing is prepared", "scheduler.balance-score-threshold does nothing",
 				"max-txn-row = 9999 is more than there may be: 2048 is used", "worker-count = 5000 is more than there may be: 1024 is used"}},
+		{uri: "mysql://h/", toml: "[scheduler]\nenable-table-across-nodes = true\nforce-split = true",
+			notes: []string{"scheduler.force-split does nothing: it is about sinks of kind blackhole,"}},
+		{uri: "blackhole://", toml: "[scheduler]\nenable-table-across-nodes = true\nenable-splittable-check = false\nforce-split = true"},
+		{uri: "mysql://h/", toml: "[sink]\ntransaction-atomicity = 'table'"},
+		{uri: "mysql://h/?transaction-atomicity=none", toml: "[sink]\ntransaction-atomicity = 'table'\n[scheduler]\nenable-table-across-nodes = true",
+			notes: []string{"sink.transaction-atomicity = table is not used"}},
+		{uri: "mysql://h/", toml: "[sink]\ntransaction-atomicity = 'table'\n[scheduler]\nenable-table-across-nodes = true",
+			code: cdcerr.ConfigInvalid, says: `scheduler.enable-table-across-nodes = true and transaction-atomicity = "table"`},
+		{uri: "tidb://h/?transaction-atomicity=table", toml: "[scheduler]\nenable-table-across-nodes = true",
+			code: cdcerr.ConfigInvalid, says: `scheduler.enable-table-across-nodes = true and transaction-atomicity = "table"`},
+		{uri: "blackhole://", toml: "[sink]\ntransaction-atomicity = 'table'\n[scheduler]\nenable-table-across-nodes = true",
+			code: cdcerr.ConfigInvalid, says: "written by several captures"},
 		{uri: "root:pw@x://h", code: cdcerr.SinkURIInvalid, says: "no scheme that can be read"},
 		{uri: "mysql://u:p/w@h:x/", code: cdcerr.SinkURIInvalid, says: "is no URI"},
 		{uri: "mysql://u:pw@h/?a=%zz", code: cdcerr.SinkURIInvalid, says: "parameters"},
@@ -109,6 +121,31 @@ func TestCheckSaysWhatIsNotThere(t *testing.T) {
 			if !strings.HasPrefix(notes[i], n) {
 				t.Errorf("%s %s: note %q, want %q", c.uri, c.toml, notes[i], n)
 			}
+		}
+	}
+}
+
+// Tables for a database are cut only where nothing but the key is unique; for others who
+// asks for the check has it.
+func TestOneKeyOnly(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		uri   URI
+		check *bool
+		force bool
+		want  bool
+	}{
+		{"mysql://h/", nil, false, true},
+		{"tidb+ssl://h/", &no, true, true},
+		{"blackhole://", nil, false, false},
+		{"blackhole://", &no, false, false},
+		{"blackhole://", &yes, false, true},
+		{"blackhole://", &yes, true, false},
+	} {
+		i := Info{SinkURI: c.uri, Config: Default()}
+		i.Config.Scheduler.EnableSplittableCheck, i.Config.Scheduler.ForceSplit = c.check, c.force
+		if got := i.OneKeyOnly(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

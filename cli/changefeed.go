@@ -21,7 +21,7 @@ func (t *terminal) changefeedCommand() *cobra.Command {
 		t.removeCommand(), t.statisticsCommand(), t.importCommand(), t.moveTableCommand())
 	for _, verb := range []string{"move-split-table", "split-table-by-region-count", "merge-table"} {
 		c := t.command(verb, "not in this release", func(c *cobra.Command) error {
-			return cdcerr.NotInRelease.New("%s: a table is replicated by one capture in this release; move-table moves it", c.CommandPath())
+			return cdcerr.NotInRelease.New("%s: large tables are cut, merged and spread by their load (scheduler.enable-table-across-nodes); move-table moves a table with all its parts", c.CommandPath())
 		})
 		c.FParseErrWhitelist.UnknownFlags = true
 		g.AddCommand(c)

@@ -141,6 +141,7 @@ func (f *feed) loopConfig(info *changefeed.Info, s changefeed.Start) (owner.Conf
 	if cfg.EnableSyncPoint {
 		out.Scheduler.SyncEvery = time.Duration(cfg.SyncPointInterval).Milliseconds()
 	}
+	f.reign.split(info, &out)
 	f.mu.Lock()
 	out.Term = f.term
 	f.mu.Unlock()

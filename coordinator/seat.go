@@ -61,7 +61,8 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 		Open: func(ctx context.Context, o agent.Opening) (sink.Sink, error) {
 			return m.openRows(ctx, info, kept.Status.Epoch, o)
 		},
-		Encode: m.encode, Log: m.cfg.Log,
+		CountEvery: countEvery(&info.Config.Scheduler),
+		Encode:     m.encode, Log: m.cfg.Log,
 	}
 	if redo != nil {
 		defer redo.close()

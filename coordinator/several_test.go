@@ -24,12 +24,18 @@ type cluster struct {
 // captures starts n servers on one etcd, and a changefeed of the bank on them.
 func (s *site) captures(n int, sink string) *cluster {
 	s.Helper()
+	return s.configured(n, api.Creation{ID: feed, SinkURI: sink})
+}
+
+// configured is captures for a changefeed that is made so.
+func (s *site) configured(n int, creation api.Creation) *cluster {
+	s.Helper()
 	c := &cluster{site: s}
 	s.etcd()
 	for range n {
 		c.join()
 	}
-	_, err := c.owner().Create(s.Context(), api.Creation{ID: feed, SinkURI: sink})
+	_, err := c.owner().Create(s.Context(), creation)
 	must(s.T, err)
 	must(s.T, s.bank.Prepare(s.Context()))
 	return c

@@ -249,6 +249,14 @@ func (t *Table) Unit() bool {
 		slices.ContainsFunc(t.Indexes, func(x Index) bool { return x.Global && x.Unique })
 }
 
+// OneKey tells whether nothing but a row's key names it: its handle is the primary key,
+// and no other index is unique. Then rows with different keys never stand in each other's
+// way, in whatever order they are written.
+func (t *Table) OneKey() bool {
+	return t.Kind == BaseTable && t.Handle.Kind != RowIDHandle &&
+		!slices.ContainsFunc(t.Indexes, func(x Index) bool { return x.Unique && !x.Primary })
+}
+
 // SpanIDs are the ids by which the table's spans are known to all who place them: those
 // of its rows, or of a unit the one of the table, under which no rows are stored.
 func (t *Table) SpanIDs() []int64 {

@@ -84,6 +84,29 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// Borders are where regions meet inside a span, and not its own; what is no key of a row's
+// form is none.
+func TestBorders(t *testing.T) {
+	p := startPuppet(t, nil)
+	c := open(t, p.config())
+	b, m, x := span.EncodeKey([]byte("b")), span.EncodeKey([]byte("m")), span.EncodeKey([]byte("x"))
+	p.setRegions(puppetRegion(1, 1, 1, "", b), puppetRegion(2, 1, 2, b, m), puppetRegion(3, 1, 1, m, "mnop"), puppetRegion(4, 1, 2, "mnop", x), puppetRegion(5, 1, 1, x, ""))
+	for _, q := range []struct {
+		of   span.Span
+		want []span.Key
+	}{
+		{span.Span{}, []span.Key{b, m, x}},
+		{span.Span{Start: b, End: x}, []span.Key{m}},
+		{span.Span{Start: span.EncodeKey([]byte("c")), End: span.EncodeKey([]byte("y"))}, []span.Key{m, x}},
+		{span.Span{Start: span.EncodeKey([]byte("c")), End: span.EncodeKey([]byte("d"))}, nil},
+	} {
+		got, err := c.Borders(t.Context(), q.of)
+		if err != nil || !slices.Equal(got, q.want) {
+			t.Errorf("in %v: %q, %v; want %q", q.of, got, err, q.want)
+		}
+	}
+}
+
 func TestScanPages(t *testing.T) {
 	p := startPuppet(t, nil)
 	all := map[string]string{}

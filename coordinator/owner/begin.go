@@ -60,7 +60,7 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 		return err
 	}
 	l.feed.DDLs(at) // of a feed that began further back: they are downstream
-	if r.Tables, err = l.tablesAt(at); err != nil {
+	if r.Tables, r.Whole, err = l.tablesAt(at); err != nil {
 		return err
 	}
 	cfg := l.cfg.Scheduler
@@ -71,21 +71,25 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// tablesAt are the ids of the spans that are replicated at a checkpoint.
-func (l *Loop) tablesAt(at tso.TS) (ids []span.TableID, err error) {
+// tablesAt are the ids of the spans that are replicated at a checkpoint, and those of
+// them that may not be in parts.
+func (l *Loop) tablesAt(at tso.TS) (ids, whole []span.TableID, err error) {
 	for _, t := range l.feed.Tables(at) {
 		switch l.cfg.Scope.Table(t) {
 		case filter.Wanted:
 			if _, err := l.cfg.Scope.Rules.Rows(t); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			ids = append(ids, t.SpanIDs()...)
+			if l.cfg.splits() && l.cfg.whole(t) {
+				whole = append(whole, t.SpanIDs()...)
+			}
 		case filter.Keyless:
 			l.skip(t.FullName())
 		case filter.OutOfRule:
 		}
 	}
-	return ids, nil
+	return ids, whole, nil
 }
 
 // skip says that a table is not replicated although the rules take it.

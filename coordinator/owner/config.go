@@ -77,9 +77,12 @@ type Config struct {
 	// Grant is the leave to lead and to write downstream, as it stands. It is asked
 	// from any goroutine.
 	Grant sink.Leave
-	// Cut looks up where a span can be cut into parts of about one size. It may be nil
-	// where Scheduler.Split is off.
-	Cut func(ctx context.Context, r scheduler.CutRequest) ([]span.Key, error)
+	// Borders are the keys inside a span at which its regions meet, in order. It may be
+	// nil where Scheduler.Split is off.
+	Borders func(ctx context.Context, s span.Span) ([]span.Key, error)
+	// Divisible tells which tables may be written in parts; nil: all. None that is a unit
+	// is.
+	Divisible func(*event.Table) bool
 
 	// Redo takes over the changefeed's redo log: one of which nothing is there yet begins
 	// at a checkpoint. Nil: there is none.
@@ -111,7 +114,7 @@ func Default() Config {
 		Grant:     sink.Endless,
 		Log:       slog.New(slog.DiscardHandler),
 	}
-	c.Scheduler.Split = scheduler.SplitConfig{} // off
+	c.Scheduler.Split.Regions, c.Scheduler.Split.Traffic = 0, 0 // off
 	return c
 }
 
@@ -152,8 +155,8 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("Line, Members, Open, Load, Save, Scope.Rules: all must be given")
 	case c.SaveEvery < 0 || c.TickEvery < 0:
 		return cdcerr.InvalidArgument.New("SaveEvery %v, TickEvery %v: must be positive", c.SaveEvery, c.TickEvery)
-	case c.Cut == nil && (c.Scheduler.Split.Regions > 0 || c.Scheduler.Split.Traffic > 0):
-		return cdcerr.InvalidArgument.New("Cut: missing, and tables are to be split")
+	case c.Borders == nil && c.splits():
+		return cdcerr.InvalidArgument.New("Borders: missing, and tables are to be split")
 	}
 	return c.Scheduler.Validate()
 }

@@ -261,19 +261,6 @@ func (l *Loop) raise(ctx context.Context, f scheduler.Fence) error {
 	return nil
 }
 
-// cut looks up where a span can be cut.
-func (l *Loop) cut(ctx context.Context, c scheduler.CutRequest) error {
-	borders, err := l.cfg.Cut(ctx, c)
-	if err != nil {
-		return fmt.Errorf("looking for borders in %v: %w", c.Span, err)
-	}
-	l.mu.Lock()
-	l.owner.Cut(c.Span, borders)
-	l.mu.Unlock()
-	l.look()
-	return nil
-}
-
 // alive waits until the leave to write stands.
 func (l *Loop) alive(ctx context.Context) error {
 	for l.cfg.Grant.Check() != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/sorter"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -374,6 +375,8 @@ func (p path) Engine(cfg pipeline.SpansConfig, s pipeline.Schema) agent.Engine {
 }
 
 func (p path) Snapshot() *agent.Snapshot { return nil }
+
+func (p path) Regions() map[span.Span]int { return nil }
 
 func (p path) LogFeed(cfg pipeline.LogFeedConfig, s pipeline.Schema) agent.LogFeed {
 	return pipeline.NewLogFeed(cfg, p.n.in, s)
