@@ -57,7 +57,7 @@ func (l *Loop) place(d *event.DDL, t *filter.Turn) (scheduler.DDL, bool) {
 		Tables: t.Tables, Added: t.Added, Removed: t.Removed, AddedAt: t.AddedAt,
 	}
 	x.Unrecorded = !l.keeps || t.Send == nil
-	l.form(&x, t, d.Tables)
+	l.form(&x, d.Tables)
 	for _, n := range t.Names {
 		x.Names = append(x.Names, scheduler.Name(n))
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/event"
-	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/span"
 )
@@ -23,7 +22,7 @@ func (c *Config) whole(t *event.Table) bool {
 // form says which ids may be in parts from a DDL on: those that it brings, and of those
 // that were there those of which it makes something else. Where nothing is split nobody
 // needs to know.
-func (l *Loop) form(x *scheduler.DDL, t *filter.Turn, changes []event.TableChange) {
+func (l *Loop) form(x *scheduler.DDL, changes []event.TableChange) {
 	if !l.cfg.splits() {
 		return
 	}
