@@ -64,11 +64,12 @@ func (l *life) weigh(now time.Time) {
 		z.looked, regions = now, l.path.Regions()
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	all := l.half.Statuses()
+	l.mu.Unlock()
 	was := z.of
 	z.of = make(map[span.Span]*load, len(was))
 	var fresh map[span.Span]int
-	for _, st := range l.half.Statuses() {
+	for _, st := range all {
 		if st.Phase != scheduler.Writing {
 			continue
 		}
@@ -87,8 +88,12 @@ func (l *life) weigh(now time.Time) {
 			x.regions = uint32(fresh[st.Span])
 		}
 		x.tell(uint64(float64(x.bytes) / passed.Seconds()))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s, x := range z.of {
 		if x.whole && x.regions > 0 {
-			l.half.Load(st.Span, x.regions, x.traffic)
+			l.half.Load(s, x.regions, x.traffic)
 		}
 		x.whole, x.bytes = true, 0
 	}

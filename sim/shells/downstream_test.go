@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-cdc/sluice/mount"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -84,21 +85,21 @@ func (w *world) rowLocked(b *batch, r *row, grant uint64) {
 	if r.CommitTS > d.nextSync() {
 		w.failLocked("P6: %s writes row %d before sync point %d", b.by.id, r.CommitTS, d.nextSync())
 	}
-	if grant < s.grant {
-		w.failLocked("P1: %s writes row %d of table %d by placement %d after placement %d did", b.by.id, r.CommitTS, s.shape.ID, grant, s.grant)
+	if was := s.grants[string(r.Key)]; grant < was {
+		w.failLocked("P1: %s writes row %d of table %d by placement %d after placement %d did", b.by.id, r.CommitTS, s.shape.ID, grant, was)
 	}
 	for _, n := range w.nodes {
 		if n == b.by || !w.effectiveLocked(n) {
 			continue
 		}
 		for _, st := range n.spans() {
-			if st.Span.TableID == s.shape.ID && (st.Phase == scheduler.Writing || st.Phase == scheduler.Stopping) {
+			if st.Span.TableID == s.shape.ID && st.Span.Contains(span.EncodeKey(r.Key)) && (st.Phase == scheduler.Writing || st.Phase == scheduler.Stopping) {
 				w.failLocked("P1: %s writes row %d of table %d while %s is %v with it", b.by.id, r.CommitTS, s.shape.ID, n.id, st.Phase)
 			}
 		}
 	}
 	w.inLogLocked(b.by, "row", r.CommitTS, s.shape.ID)
-	s.grant = grant
+	s.grants[string(r.Key)] = grant
 	r.applied = true
 	s.content[string(r.Key)] = r.CommitTS
 	d.rows++
@@ -147,7 +148,7 @@ type rowSink struct {
 	term scheduler.Term
 	sent []batch
 
-	grants map[int64]uint64 // by table
+	grants map[span.Span]uint64
 
 	replayed func() tso.TS // up to here others may have written
 }
@@ -159,7 +160,7 @@ func (s *rowSink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn)
 	}
 	for _, st := range s.part.Spans() {
 		if st.Grant != 0 {
-			s.grants[st.Span.TableID] = uint64(st.Grant)
+			s.grants[st.Span] = uint64(st.Grant)
 		}
 	}
 	g := leave()
@@ -172,7 +173,7 @@ func (s *rowSink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn)
 		for _, r := range txns[i].Rows {
 			id, _, _ := mount.ParseRecordKey(r.Key)
 			b.rows = append(b.rows, s.w.up.all[id].byTS[r.CommitTS])
-			b.grants = append(b.grants, s.grants[id])
+			b.grants = append(b.grants, s.grantOf(id, span.EncodeKey(r.Key)))
 		}
 	}
 	early := s.w.rng.IntN(3) == 0
@@ -182,6 +183,16 @@ func (s *rowSink) Write(ctx context.Context, leave sink.Leave, txns []event.Txn)
 		return s.send(ctx, leave)
 	}
 	return nil
+}
+
+// grantOf is the latest placement under which a key is written here.
+func (s *rowSink) grantOf(table int64, key span.Key) (grant uint64) {
+	for of, g := range s.grants {
+		if of.TableID == table && of.Contains(key) {
+			grant = max(grant, g)
+		}
+	}
+	return grant
 }
 
 func (s *rowSink) Flush(ctx context.Context) error {

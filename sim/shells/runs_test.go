@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/schemafeed"
 	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -140,8 +141,11 @@ func (w *world) part(n *node, run uint64) (p *agent.Part, err error) {
 			if err := w.pass(ctx, 20); err != nil {
 				return nil, err
 			}
-			return &rowSink{w: w, n: n, part: p, term: o.Term, replayed: o.Replayed, grants: map[int64]uint64{}}, w.injected()
+			return &rowSink{w: w, n: n, part: p, term: o.Term, replayed: o.Replayed, grants: map[span.Span]uint64{}}, w.injected()
 		},
+	}
+	if w.splits {
+		cfg.CountEvery = 300 * time.Millisecond
 	}
 	if w.storage != nil {
 		cfg.Redo = n.logWriter
@@ -291,6 +295,10 @@ func (w *world) loop(n *node, l *lead, run uint64) (*owner.Loop, error) {
 	}
 	cfg.Grant = func() sink.Grant { return sink.Grant{Deadline: w.leaseOf(n), Epoch: 1, Fence: uint64(rev)} }
 	cfg.Log = slog.New(slog.DiscardHandler)
+	if w.splits {
+		cfg.Scheduler.Split = scheduler.SplitConfig{Regions: 3, Each: 2, PartMax: 3, RestTicks: 20}
+		cfg.Borders = func(ctx context.Context, s span.Span) ([]span.Key, error) { return borders(s), w.pass(ctx, 10) }
+	}
 	if w.storage != nil {
 		cfg.Redo = func(ctx context.Context, at tso.TS) (owner.Redo, error) { return w.leadLog(ctx, n, rev, at) }
 	}

@@ -41,7 +41,7 @@ const calm = 30 * time.Second
 
 // tally is what the seeds of a run have seen together.
 type tally struct {
-	rows, ddls, syncs, owners, nodes, runs, faults, late, refused, lost, sent, failures, metas, files, removed, losses, virtual atomic.Int64
+	rows, ddls, syncs, owners, nodes, runs, faults, late, refused, lost, sent, failures, metas, files, removed, losses, virtual, parts atomic.Int64
 
 	mu  sync.Mutex
 	err map[uint64]error // guarded by mu
@@ -67,6 +67,11 @@ func TestSchedules(t *testing.T) {
 	})
 	for s, err := range all.err {
 		t.Errorf("seed %d, %v (once more: go test ./sim/shells -run Schedules -count=1 -seed=%d -runs=1)", s, err, s)
+	}
+	if parts := all.parts.Load(); n >= 100 && parts == 0 {
+		t.Error("no table was ever in parts")
+	} else {
+		t.Logf("in the end %d spans are parts of their table", parts)
 	}
 	t.Logf("redo logs: %d metas, %d files, %d of them removed, %d times the upstream was lost", all.metas.Load(), all.files.Load(), all.removed.Load(), all.losses.Load())
 	t.Logf("%d schedules, %d s of the clusters' time: %d nodes, %d owners, %d more runs, %d of them after a fault, %d rows, %d of them refused, %d late; %d DDLs, %d sync points; %d messages, %d lost; %d saves failed",
@@ -132,6 +137,7 @@ func play(t *testing.T, seed uint64, all *tally) {
 		all.ddls.Add(int64(w.down.ddls))
 		all.syncs.Add(int64(w.down.syncs))
 		all.owners.Add(int64(w.owners))
+		all.parts.Add(int64(w.parts))
 		all.nodes.Add(int64(w.born))
 		all.runs.Add(int64(w.runs))
 		all.faults.Add(int64(w.faults))
@@ -305,21 +311,32 @@ func (w *world) unsettled() string {
 	case w.durable.Checkpoint < last && (len(w.up.log) > 0 || len(w.up.ddls) > 0):
 		return text("%d is durable of %d; without %q", w.durable.Checkpoint, last, w.wholeLocked(last))
 	}
-	writers := map[span.TableID]int{}
+	writers := map[span.TableID]*span.Set{}
+	parts := 0
 	for _, n := range w.nodes {
 		for _, s := range n.spans() {
 			if s.Phase != scheduler.Writing {
 				return text("%s is %v with table %d", n.id, s.Phase, s.Span.TableID)
 			}
-			if writers[s.Span.TableID]++; writers[s.Span.TableID] > 1 {
-				return text("P2: table %d is written by two", s.Span.TableID)
+			of := writers[s.Span.TableID]
+			if of == nil {
+				of = &span.Set{}
+				writers[s.Span.TableID] = of
+			}
+			if missing := of.Missing(s.Span); len(missing) != 1 || missing[0] != s.Span {
+				return text("P2: %v is written by two", s.Span)
+			}
+			if of.Add(s.Span); s.Span != span.OfTable(s.Span.TableID) {
+				parts++
 			}
 		}
 	}
 	for id, s := range w.up.all {
-		if (writers[id] > 0) == s.dropped {
-			return text("P2: table %d, dropped %v, has %d writers", id, s.dropped, writers[id])
+		of := writers[id]
+		if (of != nil) == s.dropped || of != nil && len(of.Missing(span.OfTable(id))) > 0 {
+			return text("P2: table %d, dropped %v, is written in %v", id, s.dropped, of)
 		}
 	}
+	w.parts = parts
 	return ""
 }

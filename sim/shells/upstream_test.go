@@ -34,7 +34,7 @@ type source struct {
 	born    *change // the DDL that makes it; nil: it was there
 
 	applied int               // rows before it are all downstream
-	grant   uint64            // the latest placement that wrote it
+	grants  map[string]uint64 // by key, the latest placement that wrote it
 	content map[string]tso.TS // by key, the commit-ts of the row that is downstream
 }
 
@@ -73,7 +73,7 @@ func (u *database) next() tso.TS {
 
 func (u *database) create(name string) *source {
 	u.ids++
-	s := &source{byTS: map[tso.TS]*row{}, content: map[string]tso.TS{}, from: u.last, shape: &event.Table{
+	s := &source{byTS: map[tso.TS]*row{}, content: map[string]tso.TS{}, grants: map[string]uint64{}, from: u.last, shape: &event.Table{
 		ID: u.ids, Schema: "d", Name: name,
 		Columns: []event.Column{
 			{ID: 1, Name: "id", Type: event.TypeLong, Flag: event.FlagNotNull | event.FlagPriKey, Flen: 11},
@@ -157,7 +157,7 @@ func (s stream) Subscribe(ctx context.Context, sub upstream.Subscription, out fu
 		var b upstream.Batch
 		w.mu.Lock()
 		for ; n < len(of.rows); n++ {
-			if of.rows[n].CommitTS > sub.StartTS {
+			if of.rows[n].CommitTS > sub.StartTS && sub.Span.Contains(span.EncodeKey(of.rows[n].Key)) {
 				b.Rows = append(b.Rows, of.rows[n].RawKV)
 			}
 		}

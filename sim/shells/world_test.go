@@ -41,6 +41,7 @@ type world struct {
 	up      database
 	down    downstream
 	storage *storage // nil: there is no redo log
+	splits  bool     // tables are cut; set once
 	nodes   []*node  // those that run
 	dead    []*node  // whose keys are still in etcd
 	born    int
@@ -53,6 +54,7 @@ type world struct {
 	status  status
 	news    chan struct{} // closed when status is another
 	owners  int
+	parts   int // of tables, in the end
 	runs    int
 	faults  int // of runs
 
@@ -152,6 +154,7 @@ func newWorld(rng *rand.Rand) *world {
 	if rng.IntN(3) == 0 {
 		w.storage = newStorage(w, rng)
 	}
+	w.splits = rng.IntN(3) == 0
 	for i := range 1 + rng.IntN(3) {
 		w.up.create(text("t%d", i))
 	}
@@ -376,7 +379,38 @@ func (p path) Engine(cfg pipeline.SpansConfig, s pipeline.Schema) agent.Engine {
 
 func (p path) Snapshot() *agent.Snapshot { return nil }
 
-func (p path) Regions() map[span.Span]int { return nil }
+// Regions are one for each key of a table.
+func (p path) Regions() map[span.Span]int {
+	w, out := p.n.w, map[span.Span]int{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.up.all {
+		all := borders(span.OfTable(id))
+		for i := range len(all) + 1 {
+			for j := i; j < len(all)+1; j++ {
+				s := span.OfTable(id)
+				if i > 0 {
+					s.Start = all[i-1]
+				}
+				if j < len(all) {
+					s.End = all[j]
+				}
+				out[s] = j - i + 1
+			}
+		}
+	}
+	return out
+}
+
+// borders are the keys inside a span but the first of its table.
+func borders(s span.Span) (out []span.Key) {
+	for k := int64(1); k < keys; k++ {
+		if b := span.EncodeKey(span.AppendInt(span.RecordPrefix(s.TableID), k)); b > s.Start && s.Contains(b) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
 
 func (p path) LogFeed(cfg pipeline.LogFeedConfig, s pipeline.Schema) agent.LogFeed {
 	return pipeline.NewLogFeed(cfg, p.n.in, s)
