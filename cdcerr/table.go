@@ -194,9 +194,11 @@ var (
 	StorageDenied = &Code{"CDC:ErrStorageAccessDenied", "object storage does not let us in, or not do this",
 		"check the credentials, and that they may list, read, write and remove objects below the named prefix; it is tried again", Retry}
 	StorageGone = &Code{"CDC:ErrStorageGone", "the bucket or directory is not there, or is another one than before",
-		"bring the named bucket or directory back with what was in it; it is tried again", Retry}
+		"bring the named bucket or directory back with what was in it; it is tried again; a directory that was mounted anew is taken after a pause and a resume of the changefeed", Retry}
 	StorageFull = &Code{"CDC:ErrStorageFull", "the storage is full",
 		"free space on the named storage or raise its quota; it is tried again", Retry}
+	StorageUnfit = &Code{"CDC:ErrStorageUnfit", "the storage overwrites an object that was to be put only if there was none",
+		"use a storage that knows If-None-Match, as S3 itself, GCS and Azure do, or a directory", Terminal}
 	ObjectExists = &Code{"CDC:ErrObjectExists", "there is an object of this name already",
 		"none: the object that is there is looked at", Retry}
 	ObjectNotFound = &Code{"CDC:ErrObjectNotFound", "there is no object of this name",
@@ -242,7 +244,7 @@ func All() []*Code {
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		TxnTooLarge,
 		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
-		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, ObjectExists, ObjectNotFound,
+		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, StorageUnfit, ObjectExists, ObjectNotFound,
 		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,
 	}

@@ -80,6 +80,9 @@ func (t *terminal) withLog(c *cobra.Command, do func(ctx context.Context, b objs
 	if err != nil {
 		return err
 	}
+	for _, note := range inv.Notes {
+		fmt.Fprintf(t.Err, "note: %s\n", note)
+	}
 	return do(ctx, b, inv)
 }
 

@@ -177,7 +177,7 @@ func (o *redoOwner) sweep(ctx context.Context) error {
 
 // others are the changefeed's logs but this.
 func (r *redoLog) others(ctx context.Context) (out []redo.ID, err error) {
-	all, err := redo.Find(ctx, r.bucket)
+	all, err := redo.Folders(ctx, r.bucket, r.id.Cluster)
 	for _, id := range all {
 		if id.Namespace == r.id.Namespace && id.Changefeed == r.id.Changefeed && id != r.id {
 			out = append(out, id)

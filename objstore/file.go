@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,6 +35,9 @@ type file struct {
 	dir  string
 	root *os.Root
 	text string
+
+	durable sync.Map             // folders that their parents know for good
+	flush   func(*os.File) error // (*os.File).Sync
 }
 
 func openFile(l *location) (Bucket, error) {
@@ -46,7 +50,7 @@ func openFile(l *location) (Bucket, error) {
 	if !path.IsAbs(l.Path) || path.Clean(l.Path) == "/" {
 		return nil, cdcerr.StorageURIInvalid.New("storage URI %s: no directory; write %s:///directory", l.text, l.Scheme)
 	}
-	b := &file{dir: filepath.FromSlash(path.Clean(l.Path)), text: l.text}
+	b := &file{dir: filepath.FromSlash(path.Clean(l.Path)), text: l.text, flush: (*os.File).Sync}
 	if err := makeDurable(b.dir); err != nil {
 		return nil, b.wrap(err, "making the directory")
 	}
@@ -82,7 +86,10 @@ func makeDurable(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(parent.Sync(), parent.Close())
+	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+		return errors.Join(err, os.Remove(dir)) // one that is there counts as known
+	}
+	return nil
 }
 
 // sweep removes what crashes have left in the staging folder.
@@ -169,6 +176,11 @@ func (b *file) put(ctx context.Context, name string, data []byte, place func(sta
 	if err := place(staged, name); err != nil {
 		gone := b.root.Remove(staged)
 		if errors.Is(err, fs.ErrExist) {
+			// Who takes it for its own, put by an attempt that failed in flushing the
+			// folder, counts on its name.
+			if err := b.sync(path.Dir(name)); err != nil {
+				return b.wrap(err, "flushing the folder of %s", name)
+			}
 			return exists(b, name)
 		}
 		return errors.Join(b.wrap(err, "giving %s its name", name), gone)
@@ -195,13 +207,17 @@ func (b *file) stage(staged string, data []byte) error {
 	return nil
 }
 
-// makeParents makes a folder and those above it, each known to its parent for good.
+// makeParents makes a folder and those above it, each known to its parent for good. That
+// a folder is there does not say so: it may have failed when it was made, or another
+// process made it just now. So each is flushed once in the life of this bucket.
 func (b *file) makeParents(dir string) error {
 	if dir == "." {
 		return nil
 	}
-	if _, err := b.root.Stat(dir); err == nil {
-		return nil
+	if _, known := b.durable.Load(dir); known {
+		if _, err := b.root.Stat(dir); err == nil {
+			return nil
+		}
 	}
 	if err := b.makeParents(path.Dir(dir)); err != nil {
 		return err
@@ -209,7 +225,11 @@ func (b *file) makeParents(dir string) error {
 	if err := b.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return b.sync(path.Dir(dir))
+	if err := b.sync(path.Dir(dir)); err != nil {
+		return err
+	}
+	b.durable.Store(dir, nil)
+	return nil
 }
 
 func (b *file) sync(dir string) error {
@@ -217,7 +237,7 @@ func (b *file) sync(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(b.flush(f), f.Close())
 }
 
 // Get implements Bucket.

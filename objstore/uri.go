@@ -2,6 +2,7 @@ package objstore
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -42,8 +43,9 @@ func Open(ctx context.Context, uri string) (Bucket, error) {
 	return nil, cdcerr.StorageURIInvalid.New("storage URI %s: the scheme %q is none of file, s3, gcs, azblob and memory", Masked(uri), u.Scheme)
 }
 
-// Probe writes an object, reads it and removes it again: a URI that leads
-// nowhere, or a right that is missing, shows before anything depends on it. The
+// Probe writes an object, reads it, and removes it again when it could not be put a
+// second time: a URI that leads nowhere, a right that is missing, a store that does not
+// know If-None-Match shows before anything depends on it. The
 // name must be one that nobody else uses at the moment.
 func Probe(ctx context.Context, b Bucket, name string) error {
 	content := []byte("written to see whether it can be; may be removed\n")
@@ -55,6 +57,13 @@ func Probe(ctx context.Context, b Bucket, name string) error {
 	}
 	if _, err := All(ctx, b, name, ""); err != nil {
 		return err
+	}
+	// A redo log's only condition: a store that passes over it lets two owners through.
+	switch err := b.PutNew(ctx, name, content); {
+	case err == nil:
+		return errors.Join(cdcerr.StorageUnfit.New("%s: an object was put under a name that was taken, though it was to be put only if there is none", b), b.Delete(ctx, name))
+	case !cdcerr.ObjectExists.Is(err):
+		return errors.Join(err, b.Delete(ctx, name))
 	}
 	return b.Delete(ctx, name)
 }

@@ -1,6 +1,7 @@
 package objstore_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,5 +151,25 @@ func TestStagedIsNotListed(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, ".staging")); err != nil || len(left) != 1 {
 		t.Fatalf("%v %v", left, err)
+	}
+}
+
+// overwriting is a store that passes over the condition of a PutNew.
+type overwriting struct{ objstore.Bucket }
+
+func (o overwriting) PutNew(ctx context.Context, name string, data []byte) error {
+	return o.Put(ctx, name, data)
+}
+
+func TestProbeRefusesAStoreThatOverwrites(t *testing.T) {
+	b := objstore.NewMemory()
+	if err := objstore.Probe(t.Context(), b, "probe"); err != nil {
+		t.Error(err)
+	}
+	if err := objstore.Probe(t.Context(), overwriting{b}, "probe"); !cdcerr.StorageUnfit.Is(err) {
+		t.Errorf("%v", err)
+	}
+	if left, err := objstore.All(t.Context(), b, "", ""); err != nil || len(left) != 0 {
+		t.Errorf("%v %v", left, err)
 	}
 }

@@ -23,13 +23,11 @@ type ApplyConfig struct {
 	// TxnBytes is the largest transaction that is held whole. A larger one goes to the
 	// sink in pieces, and is read three times.
 	TxnBytes int64
-	// Progress is told how far it is, after each batch.
-	Progress func(Applied)
 }
 
 // DefaultApply applies what the meta says is to be applied.
 func DefaultApply(inv *Inventory) ApplyConfig {
-	return ApplyConfig{Merge: DefaultMerge(inv), BatchRows: 2048, BatchBytes: 2 << 20, TxnBytes: 64 << 20, Progress: func(Applied) {}}
+	return ApplyConfig{Merge: DefaultMerge(inv), BatchRows: 2048, BatchBytes: 2 << 20, TxnBytes: 64 << 20}
 }
 
 // Applied is what has been given to the sink.
@@ -162,7 +160,6 @@ func (a *applier) write(ctx context.Context) error {
 	a.done.Rows += uint64(a.rows)
 	a.done.TS = a.batch[len(a.batch)-1].CommitTS
 	a.batch, a.rows, a.bytes = nil, 0, 0
-	a.cfg.Progress(a.done)
 	return nil
 }
 
@@ -186,7 +183,6 @@ func (a *applier) ddl(ctx context.Context, d *event.DDL) error {
 	}
 	a.done.DDLs++
 	a.done.TS = d.SwitchTS
-	a.cfg.Progress(a.done)
 	return nil
 }
 

@@ -82,12 +82,32 @@ const (
 	waitLast  = 5 * time.Second
 )
 
+// attemptMax is how long an attempt may last before somebody is told: a mount of a server
+// that is gone answers nothing at all, for ever.
+const attemptMax = 5 * time.Second
+
+// attempt does something once, and tells whether Trouble was told that it lasts.
+func (c *Config) attempt(what string, do func() error) (slow bool, err error) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(attemptMax, func() {
+		defer close(told)
+		c.Trouble(cdcerr.StorageAPI.New("%s: no answer of the storage after %v; it is waited for", what, attemptMax))
+	})
+	err = do()
+	if timer.Stop() {
+		return false, err
+	}
+	<-told
+	return true, err
+}
+
 // retry does something until it succeeds, ctx ends, or it fails in a way that
 // trying again does not mend: what is there already, what an operator must see to.
 func (c *Config) retry(ctx context.Context, what string, do func() error) error {
 	wait, failed := waitFirst, false
 	for {
-		err := do()
+		slow, err := c.attempt(what, do)
+		failed = failed || slow
 		if err == nil {
 			if failed {
 				c.Trouble(nil)

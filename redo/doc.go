@@ -4,7 +4,7 @@
 //	captures                     owner                            sinks
 //	changes ─▶ Writer ─Durable─▶ Meta.Advance ─persisted─▶ Gate ─▶ up to here
 //	DDLs ────────────▶ DDLWriter ─┘   │
-//	                        GC: files wholly at or below the persisted checkpoint
+//	                        GC: each writer's first files, at or below the persisted checkpoint
 //
 //	after the disaster:  Find ─▶ Open ─▶ Inventory ─▶ Merge ─▶ transactions and DDLs in order
 //
@@ -23,6 +23,7 @@
 // Nothing is put while a lock is held.
 //
 // Goroutines: those of Writer.Run (one that ends files, and the flush workers), of
-// Keeper.Run, and of Merge (one that fetches ahead). Each Run returns after all of
+// Keeper.Run (one that puts metas, one that removes those behind, one that removes files),
+// and of Merge (those that fetch ahead). Each Run returns after all of
 // its own.
 package redo

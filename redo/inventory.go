@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/objstore"
@@ -45,7 +46,9 @@ type Inventory struct {
 	// Beyond are files that nobody has counted on yet: they may be torn, and nothing
 	// is only in them. Below are files that nobody needs any more.
 	Beyond, Below int
+	Highest       tso.TS // the largest commit-ts in files beyond
 	Problems      []Problem
+	Notes         []string // what is strange there, and no loss
 }
 
 // Bytes is how much there is to fetch.
@@ -81,11 +84,14 @@ func (inv *Inventory) Err() error {
 // Open reads a log's meta and lists what belongs to it. Files that are missing are
 // Problems, not errors.
 func Open(ctx context.Context, b objstore.Bucket, id ID) (*Inventory, error) {
+	var notes []string
 	o, err := owner(ctx, b)
-	if err != nil {
+	switch {
+	case cdcerr.RedoMetaNotFound.Is(err):
+		notes = append(notes, fmt.Sprintf("%s has no %s: whose log this is its meta says", b, ownership))
+	case err != nil:
 		return nil, err
-	}
-	if o.Cluster != id.Cluster {
+	case o.Cluster != id.Cluster:
 		return nil, cdcerr.RedoForeign.New("%s holds the redo logs of the cluster %d, asked for is one of %d", b, o.Cluster, id.Cluster)
 	}
 	for {
@@ -93,17 +99,24 @@ func Open(ctx context.Context, b objstore.Bucket, id ID) (*Inventory, error) {
 		if err != nil {
 			return nil, err
 		}
+		if meta.Cluster != id.Cluster {
+			return nil, cdcerr.RedoForeign.New("%s: the log %v is one of the cluster %d, asked for is one of %d", b, id, meta.Cluster, id.Cluster)
+		}
 		inv, err := take(ctx, b, id, meta)
-		if err != nil || len(inv.Problems) == 0 {
-			return inv, err
+		if err != nil {
+			return nil, err
+		}
+		inv.Notes = append(slices.Clone(notes), inv.Notes...)
+		if len(inv.Problems) == 0 {
+			return inv, nil
 		}
 		// A log that is being written may have moved on, and what its old meta needed
-		// may be removed since.
+		// may be removed since: what reaches above the checkpoint of now is not.
 		now, _, err := latest(ctx, b, id)
 		if err != nil {
 			return nil, err
 		}
-		if now.Number == meta.Number {
+		if inv.lost(now.Checkpoint) {
 			return inv, nil
 		}
 	}
@@ -112,19 +125,12 @@ func Open(ctx context.Context, b objstore.Bucket, id ID) (*Inventory, error) {
 // take lists what belongs to a meta.
 func take(ctx context.Context, b objstore.Bucket, id ID, meta *record.Meta) (*Inventory, error) {
 	inv := &Inventory{ID: id, Meta: *meta}
-	counted := map[string][]LogFile{}
-	for _, kind := range []record.Kind{record.Rows, record.DDLs} {
-		err := b.List(ctx, id.dir()+kind.String()+"/", "", func(o objstore.Object) error {
-			name, err := record.ParseName(o.Name[len(id.dir()):])
-			if err != nil {
-				return err
-			}
-			counted[name.Writer] = append(counted[name.Writer], LogFile{Name: name, Path: o.Name, Size: o.Size})
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
+	counted, strays, err := files(ctx, b, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range strays {
+		inv.Notes = append(inv.Notes, name+" is no file of a redo log: it is passed over")
 	}
 	for _, e := range meta.Writers {
 		files := counted[e.Writer]
@@ -138,24 +144,43 @@ func take(ctx context.Context, b objstore.Bucket, id ID, meta *record.Meta) (*In
 			if f.Max <= meta.Checkpoint {
 				inv.Below++
 			} else {
-				inv.Beyond++
+				inv.beyond(f)
 			}
 		}
 	}
+	inv.ahead()
 	slices.SortFunc(inv.Files, func(a, b LogFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Writer, b.Writer), cmp.Compare(a.Number, b.Number))
 	})
 	return inv, nil
 }
 
+// aheadMax is how far files may reach above the resolved-ts before it is worth a word.
+const aheadMax = time.Minute
+
+// beyond counts a file that the meta does not count on.
+func (inv *Inventory) beyond(f LogFile) {
+	inv.Beyond++
+	inv.Highest = max(inv.Highest, f.Max)
+}
+
+// ahead says what a meta looks like that is not the newest that there was: a tool that
+// keeps a storage small may have removed that one. It may also be that one capture was
+// late, and the others were not.
+func (inv *Inventory) ahead() {
+	if by := inv.Highest.Sub(inv.Meta.Resolved); inv.Beyond > 0 && by > aheadMax {
+		inv.Notes = append(inv.Notes, fmt.Sprintf(
+			"%d files reach up to %d, %v above the meta's resolved-ts: a capture was as late as that when the log ended, or the newest meta was removed from the storage, in which case the downstream is ahead of this one",
+			inv.Beyond, inv.Highest, by.Round(time.Second)))
+	}
+}
+
 // writer takes one writer's files, and looks whether all are there.
 func (inv *Inventory) writer(ctx context.Context, b objstore.Bucket, e record.Extent, files []LogFile) error {
-	slices.SortFunc(files, func(a, b LogFile) int { return cmp.Compare(a.Number, b.Number) })
-	next := uint64(1)  // the number that should come
-	var reached tso.TS // the largest commit-ts of files seen
+	next := uint64(1) // the number that should come
 	for _, f := range files {
 		if f.Number > e.Files {
-			inv.Beyond++
+			inv.beyond(f)
 			continue
 		}
 		if f.Number > next {
@@ -164,7 +189,6 @@ func (inv *Inventory) writer(ctx context.Context, b objstore.Bucket, e record.Ex
 			}
 		}
 		next = f.Number + 1
-		reached = max(reached, f.Max)
 		switch {
 		case f.Max <= inv.Meta.Checkpoint:
 			inv.Below++
@@ -172,7 +196,8 @@ func (inv *Inventory) writer(ctx context.Context, b objstore.Bucket, e record.Ex
 			inv.Files = append(inv.Files, f)
 		}
 	}
-	if next <= e.Files && e.Max > inv.Meta.Checkpoint && e.Max > reached {
+	// The file that Max is of is needed, and GC removes none behind one that is.
+	if next <= e.Files && e.Max > inv.Meta.Checkpoint {
 		inv.gap(e, next, e.Files, e.Max)
 	}
 	return nil
@@ -183,15 +208,22 @@ func (inv *Inventory) writer(ctx context.Context, b objstore.Bucket, e record.Ex
 func (inv *Inventory) missing(ctx context.Context, b objstore.Bucket, e record.Extent, next uint64, f LogFile) error {
 	head, err := readHead(ctx, b, f)
 	switch {
+	case cdcerr.ObjectNotFound.Is(err): // removed since it was listed, by right or not
+		inv.gap(e, next, f.Number, f.Max)
 	case err != nil && cdcerr.Fate(err) == cdcerr.Retry:
 		return err
 	case err != nil:
 		inv.gap(e, next, f.Number-1, e.Max) // f itself is a problem, and tells nothing
-	case head.BeforeMax <= inv.Meta.Checkpoint, next == f.Number-1 && head.LastMax <= inv.Meta.Checkpoint:
+	case head.BeforeMax <= inv.Meta.Checkpoint:
 	default:
 		inv.gap(e, next, f.Number-1, head.BeforeMax)
 	}
 	return nil
+}
+
+// lost tells whether a problem is one for a later checkpoint too.
+func (inv *Inventory) lost(checkpoint tso.TS) bool {
+	return checkpoint == inv.Meta.Checkpoint || slices.ContainsFunc(inv.Problems, func(p Problem) bool { return p.To > checkpoint })
 }
 
 // gap notes files that are missing. What may be in them is anything above the

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo/record"
@@ -148,6 +150,17 @@ func (m *Meta) Gate() *Gate { return m.gate }
 // Advance puts a meta that is not behind the last and not behind the mark, and then
 // opens the gate. It does nothing where nothing moves.
 func (m *Meta) Advance(ctx context.Context, to Mark) error {
+	if err := m.advance(ctx, to); err != nil {
+		return err
+	}
+	if m.stale = m.clean(ctx, m.stale); len(m.stale) > 0 {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// advance is Advance, but that the metas behind the last stay, in m.stale.
+func (m *Meta) advance(ctx context.Context, to Mark) error {
 	next := merged(m.stored, to)
 	if next.Checkpoint == m.stored.Checkpoint && next.Resolved == m.stored.Resolved {
 		return nil
@@ -157,7 +170,7 @@ func (m *Meta) Advance(ctx context.Context, to Mark) error {
 		return err
 	}
 	m.gate.Open(m.stored.Resolved)
-	return m.clean(ctx)
+	return nil
 }
 
 // persist puts a meta under the next number that is free.
@@ -225,20 +238,29 @@ func (m *Meta) meet(next record.Meta, last *record.Meta) (record.Meta, error) {
 	return next, nil
 }
 
-// clean removes metas that are behind the last. What cannot be removed is tried
-// again with the next meta; it harms nobody.
-func (m *Meta) clean(ctx context.Context) error {
-	for len(m.stale) > 0 {
-		if err := m.bucket.Delete(ctx, m.id.dir()+record.MetaName(m.stale[0])); err != nil {
-			m.cfg.Log.Debug("redo log: an old meta stays for now", "log", m.id.String(), "error", err)
-			if len(m.stale) > staleMax {
-				m.stale = m.stale[1:]
-			}
-			return ctx.Err()
-		}
-		m.stale = m.stale[1:]
+// clean removes metas that are behind the last, and tells which are left: they are
+// tried again with the next, and harm nobody.
+func (m *Meta) clean(ctx context.Context, stale []uint64) []uint64 {
+	gone := make([]bool, len(stale))
+	var g errgroup.Group
+	g.SetLimit(removers)
+	for i, number := range stale {
+		g.Go(func() error {
+			err := m.bucket.Delete(ctx, m.id.dir()+record.MetaName(number))
+			gone[i] = err == nil
+			return err
+		})
 	}
-	return nil
+	if err := g.Wait(); err != nil {
+		m.cfg.Log.Debug("redo log: old metas stay for now", "log", m.id.String(), "error", err)
+	}
+	var left []uint64
+	for i, number := range stale {
+		if !gone[i] {
+			left = append(left, number)
+		}
+	}
+	return left[max(0, len(left)-staleMax):]
 }
 
 // staleMax bounds what a storage that refuses to remove makes us remember.
@@ -264,8 +286,9 @@ func LastMeta(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, erro
 	return m, err
 }
 
-// latest is the valid meta with the largest number, and the largest number that is
-// taken. A meta that is removed between the listing and the reading has a successor.
+// latest is the meta with the largest number that is not torn, and the largest number
+// that is taken. One that is whole and not what was written may have opened a gate: no
+// older one may stand for it. A meta that is removed between the listing and the reading has a successor.
 func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64, error) {
 	for {
 		objects, err := objstore.All(ctx, b, id.dir()+"meta/", "")
@@ -277,7 +300,7 @@ func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64
 		for _, o := range slices.Backward(objects) {
 			number, err := record.ParseMetaName(o.Name[len(id.dir()):])
 			if err != nil {
-				return nil, 0, err
+				continue // somebody's copy, or what a tool has left
 			}
 			taken = max(taken, number)
 			m, err := readMeta(ctx, b, id, number)
@@ -286,8 +309,8 @@ func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64
 				return m, taken, nil
 			case cdcerr.ObjectNotFound.Is(err):
 				gone = true
-			case !cdcerr.RedoTorn.Is(err) && !cdcerr.RedoCorrupted.Is(err):
-				return nil, 0, err
+			case !cdcerr.RedoTorn.Is(err): // a torn one has opened no gate
+				return nil, 0, fmt.Errorf("the newest meta, without which nobody knows what is downstream: %w", err)
 			}
 		}
 		if !gone {
@@ -296,46 +319,29 @@ func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64
 	}
 }
 
-// Collect removes the files that lie wholly at or below the stored checkpoint, and
-// tells how many. What it cannot remove it tries at the next call.
+// Collect removes the files that nobody needs, and tells how many. What it cannot
+// remove it tries at the next call.
 func (m *Meta) Collect(ctx context.Context) (removed int, err error) {
-	for _, kind := range []record.Kind{record.Rows, record.DDLs} {
-		var names []string
-		err := m.bucket.List(ctx, m.id.dir()+kind.String()+"/", "", func(o objstore.Object) error {
-			name, err := record.ParseName(o.Name[len(m.id.dir()):])
-			if err == nil && name.Max > m.stored.Checkpoint {
-				return errFound // and so do all that follow
-			}
-			if err == nil { // else it is not ours to remove
-				names = append(names, o.Name)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errFound) {
-			return removed, err
-		}
-		for _, name := range names {
-			if err := m.bucket.Delete(ctx, name); err != nil {
-				return removed, err
-			}
-			removed++
-		}
-	}
-	return removed, nil
+	return collect(ctx, m.bucket, m.id, m.stored.Checkpoint)
 }
 
 // Keeper persists marks as they come: at most every MetaEvery, and never more than
-// one at a time, so that what comes meanwhile becomes one meta.
+// one at a time, so that what comes meanwhile becomes one meta. What nobody needs any
+// more it removes beside that: a meta, for which sinks wait, waits for none of it.
 type Keeper struct {
 	meta *Meta
 	wake chan struct{} // holds one token
-	mu   sync.Mutex
-	mark Mark // guarded by mu: the newest
+	past chan struct{} // holds one token: there is something in stale
+
+	mu         sync.Mutex
+	mark       Mark     // guarded by mu, as all below: the newest
+	stale      []uint64 // metas that nobody needs
+	checkpoint tso.TS   // of the meta that is on the storage
 }
 
 // NewKeeper keeps a meta.
 func NewKeeper(m *Meta) *Keeper {
-	return &Keeper{meta: m, wake: make(chan struct{}, 1)}
+	return &Keeper{meta: m, wake: make(chan struct{}, 1), past: make(chan struct{}, 1)}
 }
 
 // Advance says what the meta should say; it does not wait for it.
@@ -350,7 +356,8 @@ func (k *Keeper) Advance(to Mark) {
 			k.mark.Extents = append(k.mark.Extents, e)
 			continue
 		}
-		k.mark.Extents[i] = e
+		had := &k.mark.Extents[i]
+		had.Files, had.Max = max(had.Files, e.Files), max(had.Max, e.Max)
 	}
 	k.mu.Unlock()
 	wake(k.wake)
@@ -358,7 +365,14 @@ func (k *Keeper) Advance(to Mark) {
 
 // Run persists until ctx ends, or another owner has.
 func (k *Keeper) Run(ctx context.Context) error {
-	collected := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return k.persist(ctx) })
+	g.Go(func() error { return k.clean(ctx) })
+	g.Go(func() error { return k.collect(ctx) })
+	return g.Wait()
+}
+
+func (k *Keeper) persist(ctx context.Context) error {
 	for {
 		select {
 		case <-k.wake:
@@ -369,22 +383,71 @@ func (k *Keeper) Run(ctx context.Context) error {
 		to := k.mark
 		k.mark.Extents = slices.DeleteFunc(slices.Clone(k.mark.Extents), func(e record.Extent) bool { return e.Max <= to.Checkpoint })
 		k.mu.Unlock()
-		before := k.meta.stored.Checkpoint
-		if err := k.meta.Advance(ctx, to); err != nil {
+		if err := k.meta.advance(ctx, to); err != nil {
 			return err
 		}
-		if k.meta.stored.Checkpoint > before && time.Since(collected) >= k.meta.cfg.CollectEvery {
-			collected = time.Now()
-			if n, err := k.meta.Collect(ctx); err != nil {
-				k.meta.cfg.Log.Warn("redo log: files that nobody needs could not be removed; it is tried again", "log", k.meta.id.String(), "removed", n, "error", err)
-			}
+		k.mu.Lock()
+		k.checkpoint = k.meta.stored.Checkpoint
+		k.stale = append(k.stale, k.meta.stale...)
+		k.stale = k.stale[max(0, len(k.stale)-staleMax):]
+		k.mu.Unlock()
+		k.meta.stale = nil
+		wake(k.past)
+		if err := sleep(ctx, k.meta.cfg.MetaEvery); err != nil {
+			return err
 		}
-		timer := time.NewTimer(k.meta.cfg.MetaEvery)
+	}
+}
+
+// clean removes the metas behind the last.
+func (k *Keeper) clean(ctx context.Context) error {
+	for {
 		select {
-		case <-timer.C:
+		case <-k.past:
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		}
+		k.mu.Lock()
+		stale := k.stale
+		k.stale = nil
+		k.mu.Unlock()
+		left := k.meta.clean(ctx, stale)
+		k.mu.Lock()
+		k.stale = append(left, k.stale...)
+		k.mu.Unlock()
+	}
+}
+
+// collect removes files.
+func (k *Keeper) collect(ctx context.Context) error {
+	var collected tso.TS
+	for {
+		if err := sleep(ctx, max(k.meta.cfg.CollectEvery, k.meta.cfg.MetaEvery)); err != nil {
+			return err
+		}
+		k.mu.Lock()
+		checkpoint := k.checkpoint
+		k.mu.Unlock()
+		if checkpoint <= collected {
+			continue
+		}
+		n, err := collect(ctx, k.meta.bucket, k.meta.id, checkpoint)
+		if err == nil {
+			collected = checkpoint
+		} else if ctx.Err() == nil {
+			k.meta.cfg.Log.Warn("redo log: files that nobody needs could not be removed; it is tried again", "log", k.meta.id.String(), "removed", n, "error", err)
+		}
+	}
+}
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -186,7 +186,7 @@ func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := objstore.NewMemory()
 		cfg := testConfig()
-		cfg.CollectEvery = 0
+		cfg.CollectEvery = time.Millisecond
 		must(t, redo.Claim(t.Context(), cfg, b, testID.Cluster))
 		m, err := redo.OpenMeta(t.Context(), cfg, b, testID, 1, start)
 		must(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -123,12 +124,47 @@ func owner(ctx context.Context, b objstore.Bucket) (owned, error) {
 	return got, nil
 }
 
-// Find lists the logs of a storage that have a meta.
+// Find lists the logs of a storage that have a meta. Where it does not say whose place
+// it is, the metas do.
 func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
-	o, err := owner(ctx, b)
+	o, lost := owner(ctx, b)
+	if lost != nil && !cdcerr.RedoMetaNotFound.Is(lost) {
+		return nil, lost
+	}
+	all, err := Folders(ctx, b, o.Cluster)
 	if err != nil {
 		return nil, err
 	}
+	var ids []ID
+	for _, id := range all {
+		if lost == nil {
+			metas, err := objstore.All(ctx, b, id.dir()+"meta/", "")
+			if err != nil {
+				return nil, err
+			}
+			if len(metas) > 0 {
+				ids = append(ids, id)
+			}
+			continue
+		}
+		m, _, err := latest(ctx, b, id)
+		switch {
+		case err == nil:
+			id.Cluster = m.Cluster
+			ids = append(ids, id)
+		case !cdcerr.RedoMetaNotFound.Is(err):
+			return nil, err
+		}
+	}
+	if len(ids) == 0 && lost != nil {
+		return nil, lost
+	}
+	return ids, nil
+}
+
+// Folders are a storage's logs, those too of which only a removal that was cut off has
+// left something, or a writer that ended later.
+func Folders(ctx context.Context, b objstore.Bucket, cluster uint64) ([]ID, error) {
 	var ids []ID
 	// One question a log: the listing goes on behind the last entry of its folder.
 	for after := ""; ; {
@@ -137,22 +173,19 @@ func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
 			next = o.Name
 			return errFound
 		})
+		if err != nil && !errors.Is(err, errFound) {
+			return nil, err
+		}
 		if next == "" {
-			return ids, err
+			return ids, nil
 		}
 		parts := strings.Split(next, "/")
 		if len(parts) < 5 {
 			after = next
 			continue
 		}
-		id := ID{Cluster: o.Cluster, Namespace: parts[0], Changefeed: parts[1], Incarnation: parts[2]}
-		metas, err := objstore.All(ctx, b, id.dir()+"meta/", "")
-		if err != nil {
-			return nil, err
-		}
-		if len(metas) > 0 {
-			ids = append(ids, id)
-		}
+		id := ID{Cluster: cluster, Namespace: parts[0], Changefeed: parts[1], Incarnation: parts[2]}
+		ids = append(ids, id)
 		after = strings.TrimSuffix(id.dir(), "/") + "0" // '0' comes after '/'
 	}
 }
@@ -161,7 +194,8 @@ func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
 var errFound = fmt.Errorf("found")
 
 // Remove removes a log whose changefeed is gone: first what makes it one, the
-// oldest first, so that a removal that is cut off leaves no log that looks whole.
+// oldest first, so that a removal that is cut off leaves no log that looks whole. What
+// it leaves is one of Folders.
 func Remove(ctx context.Context, b objstore.Bucket, id ID) error {
 	for _, prefix := range []string{id.dir() + "meta/", id.dir()} {
 		objects, err := objstore.All(ctx, b, prefix, "")

@@ -51,7 +51,6 @@ type Writer struct {
 	last     uint64          // number of the last file that was ended
 	run      uint64
 	tail     *event.RawKV // the last that came
-	lastMax  tso.TS
 	before   tso.TS
 	queue    []*sealed         // ended, and not with a worker: bounded by busy
 	held     int64             // bytes that wait, building not counted
@@ -155,11 +154,10 @@ func (w *Writer) sealLocked() {
 	w.last++
 	h := record.Head{
 		Cluster: w.id.Cluster, Namespace: w.id.Namespace, Changefeed: w.id.Changefeed, Incarnation: w.id.Incarnation,
-		Writer: w.name, Run: w.run, Number: w.last, LastMax: w.lastMax, BeforeMax: w.before, Program: w.cfg.Program,
+		Writer: w.name, Run: w.run, Number: w.last, BeforeMax: w.before, Program: w.cfg.Program,
 	}
 	s := &sealed{head: h, builder: w.building, bytes: int64(w.building.Bytes())}
-	w.lastMax = w.building.Max()
-	w.before = max(w.before, w.lastMax)
+	w.before = max(w.before, w.building.Max())
 	w.held += s.bytes
 	w.queue = append(w.queue, s)
 	w.building = record.NewBuilder(record.Rows)
@@ -191,7 +189,12 @@ func (w *Writer) look(now time.Time) (next *sealed, wait time.Duration) {
 		}
 	}
 	if w.building.Empty() && w.resolved > newest {
-		w.marks = append(w.marks, mark{w.last, w.resolved})
+		// One mark a file: while a file waits for the storage, resolved-ts keep coming.
+		if n := len(w.marks); n > 0 && w.marks[n-1].number == w.last {
+			w.marks[n-1].ts = w.resolved
+		} else {
+			w.marks = append(w.marks, mark{w.last, w.resolved})
+		}
 		w.settleLocked()
 	}
 	if len(w.queue) > 0 {
@@ -248,6 +251,7 @@ func (w *Writer) deal(ctx context.Context) error {
 		select {
 		case work <- next:
 			w.mu.Lock()
+			w.queue[0] = nil // its bytes are the worker's to keep
 			w.queue = w.queue[1:]
 			w.mu.Unlock()
 		case <-w.wake:
@@ -304,12 +308,11 @@ func put(ctx context.Context, cfg *Config, b objstore.Bucket, id ID, name record
 // DDLWriter writes DDLs: each is on the storage before it is carried out. It
 // belongs to the owner, and to one goroutine.
 type DDLWriter struct {
-	cfg     Config
-	id      ID
-	bucket  objstore.Bucket
-	packer  *record.Packer
-	extent  record.Extent
-	lastMax tso.TS
+	cfg    Config
+	id     ID
+	bucket objstore.Bucket
+	packer *record.Packer
+	extent record.Extent
 }
 
 // NewDDLWriter is one that has written nothing.
@@ -333,7 +336,7 @@ func (w *DDLWriter) Write(ctx context.Context, ddls ...*event.DDL) error {
 	}
 	h := record.Head{
 		Cluster: w.id.Cluster, Namespace: w.id.Namespace, Changefeed: w.id.Changefeed, Incarnation: w.id.Incarnation,
-		Writer: w.extent.Writer, Run: 1, Number: w.extent.Files + 1, LastMax: w.lastMax, BeforeMax: w.extent.Max, Program: w.cfg.Program,
+		Writer: w.extent.Writer, Run: 1, Number: w.extent.Files + 1, BeforeMax: w.extent.Max, Program: w.cfg.Program,
 	}
 	name, data, err := b.Encode(h, w.packer)
 	if err != nil {
@@ -343,7 +346,6 @@ func (w *DDLWriter) Write(ctx context.Context, ddls ...*event.DDL) error {
 		return fmt.Errorf("redo log %v: %w", w.id, err)
 	}
 	w.extent.Files++
-	w.lastMax = name.Max
 	w.extent.Max = max(w.extent.Max, name.Max)
 	return nil
 }

@@ -32,10 +32,8 @@ type Head struct {
 	Writer      string
 	Run         uint64
 	Number      uint64
-	// LastMax is the largest commit-ts in the writer's file before this one, and
-	// BeforeMax that in all before: what tells a file that was removed, because
-	// nobody needs it, from one that is missing.
-	LastMax   tso.TS
+	// BeforeMax is the largest commit-ts in the writer's files before this one: what
+	// tells files that were removed, because nobody needs them, from such as are missing.
 	BeforeMax tso.TS
 	Program   string // who wrote it
 }
@@ -49,9 +47,9 @@ type Builder struct {
 	tables map[*event.Table]uint64
 	bytes  int
 
-	rows, ddls uint64
-	min, max   tso.TS
-	txn        event.Txn // the one at the end; its Rows are not kept
+	rows, ddls    uint64
+	min, max      tso.TS
+	start, commit tso.TS // of the transaction at the end
 }
 
 // NewBuilder is an empty one.
@@ -68,26 +66,8 @@ func (b *Builder) Empty() bool { return b.rows == 0 && b.ddls == 0 }
 // Max is the largest commit-ts in it.
 func (b *Builder) Max() tso.TS { return b.max }
 
-// Rows is how many changes are in it.
-func (b *Builder) Rows() uint64 { return b.rows }
-
 // Change adds one change with the table by which it is to be decoded.
 func (b *Builder) Change(raw *event.RawKV, t *event.Table) {
-	b.change(event.Txn{StartTS: raw.StartTS, CommitTS: raw.CommitTS}, raw, t)
-}
-
-// Txn adds the changes of a transaction, or of a piece of one.
-func (b *Builder) Txn(txn *event.Txn) error {
-	for _, row := range txn.Rows {
-		if row.Raw == nil || row.Table == nil {
-			return cdcerr.Bug("a row committed at %d without its raw change or its table", row.CommitTS)
-		}
-		b.change(*txn, row.Raw, row.Table)
-	}
-	return nil
-}
-
-func (b *Builder) change(txn event.Txn, raw *event.RawKV, t *event.Table) {
 	id, known := b.tables[t]
 	if !known {
 		id = uint64(len(b.tables))
@@ -96,16 +76,11 @@ func (b *Builder) change(txn event.Txn, raw *event.RawKV, t *event.Table) {
 		b.block = binary.AppendUvarint(b.block, id)
 		b.block = protowire.AppendBytes(b.block, appendTable(nil, t))
 	}
-	if b.rows == 0 || txn.StartTS != b.txn.StartTS || txn.CommitTS != b.txn.CommitTS || txn.Piece != b.txn.Piece || txn.More != b.txn.More {
+	if b.rows == 0 || raw.StartTS != b.start || raw.CommitTS != b.commit {
 		b.block = append(b.block, entryTxn)
-		b.block = binary.AppendUvarint(b.block, uint64(txn.StartTS))
-		b.block = binary.AppendUvarint(b.block, uint64(txn.CommitTS))
-		piece := uint64(txn.Piece) << 1
-		if txn.More {
-			piece |= 1
-		}
-		b.block = binary.AppendUvarint(b.block, piece)
-		b.txn = event.Txn{StartTS: txn.StartTS, CommitTS: txn.CommitTS, Piece: txn.Piece, More: txn.More}
+		b.block = binary.AppendUvarint(b.block, uint64(raw.StartTS))
+		b.block = binary.AppendUvarint(b.block, uint64(raw.CommitTS))
+		b.start, b.commit = raw.StartTS, raw.CommitTS
 	}
 	b.block = append(b.block, entryChange, byte(raw.Op))
 	b.block = binary.AppendUvarint(b.block, id)

@@ -23,12 +23,10 @@ type End struct {
 	Blocks uint64
 }
 
-// Entry is one change with its table and its transaction's Piece and More, or a DDL.
+// Entry is one change with its table, or a DDL.
 type Entry struct {
 	Raw   *event.RawKV
 	Table *event.Table
-	Piece int
-	More  bool
 	DDL   *event.DDL
 }
 
@@ -56,7 +54,8 @@ type File struct {
 	block  []byte // entries to come
 	tables []*event.Table
 	raws   []event.RawKV // of those to come
-	txn    event.Txn
+	start  tso.TS        // of the transaction that is read
+	commit tso.TS
 	seen   End
 	done   bool
 }
@@ -176,8 +175,7 @@ func (f *File) entry() (e Entry, ok bool, err error) {
 	case entryTable:
 		return e, false, f.table()
 	case entryTxn:
-		start, commit, piece := f.uvarint(&err), f.uvarint(&err), f.uvarint(&err)
-		f.txn = event.Txn{StartTS: tso.TS(start), CommitTS: tso.TS(commit), Piece: int(piece >> 1), More: piece&1 != 0}
+		f.start, f.commit = tso.TS(f.uvarint(&err)), tso.TS(f.uvarint(&err))
 		return e, false, err
 	case entryChange:
 		e, err = f.change()
@@ -211,7 +209,7 @@ func (f *File) table() (err error) {
 }
 
 func (f *File) change() (e Entry, err error) {
-	if len(f.block) == 0 || f.txn.CommitTS == 0 {
+	if len(f.block) == 0 || f.commit == 0 {
 		return e, errors.New("a change without its operation or its transaction")
 	}
 	op := event.Op(f.block[0])
@@ -229,10 +227,10 @@ func (f *File) change() (e Entry, err error) {
 	}
 	raw := &f.raws[0]
 	f.raws = f.raws[1:]
-	*raw = event.RawKV{Op: op, StartTS: f.txn.StartTS, CommitTS: f.txn.CommitTS, Key: key, Value: value, Old: old}
+	*raw = event.RawKV{Op: op, StartTS: f.start, CommitTS: f.commit, Key: key, Value: value, Old: old}
 	f.see(raw.CommitTS)
 	f.seen.Rows++
-	return Entry{Raw: raw, Table: f.tables[id], Piece: f.txn.Piece, More: f.txn.More}, nil
+	return Entry{Raw: raw, Table: f.tables[id]}, nil
 }
 
 func (f *File) see(ts tso.TS) {

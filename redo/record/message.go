@@ -115,9 +115,8 @@ func appendHead(b []byte, h *Head) []byte {
 	m.text(6, h.Writer)
 	m.num(7, h.Run)
 	m.num(8, h.Number)
-	m.num(9, uint64(h.LastMax))
-	m.num(10, uint64(h.BeforeMax))
-	m.text(11, h.Program)
+	m.num(9, uint64(h.BeforeMax))
+	m.text(10, h.Program)
 	return m
 }
 
@@ -141,10 +140,8 @@ func parseHead(b []byte, h *Head) error {
 		case 8:
 			h.Number = f.num
 		case 9:
-			h.LastMax = f.ts()
-		case 10:
 			h.BeforeMax = f.ts()
-		case 11:
+		case 10:
 			h.Program = f.text()
 		}
 		return nil

@@ -31,8 +31,8 @@ func (k Kind) String() string {
 const suffix = ".redo"
 
 // Name is what a file's name says: enough for a reader, and for who removes files,
-// not to open what they do not need. The timestamp up to which comes first, so that
-// all that lies wholly below a checkpoint is one range of a listing.
+// not to open what they do not need. The timestamp up to which comes first: a listing
+// shows a log in the order of time.
 type Name struct {
 	Kind   Kind
 	Min    tso.TS // of the commit-ts in it; of DDLs the switch-ts
@@ -48,10 +48,6 @@ type Name struct {
 func (n Name) String() string {
 	return fmt.Sprintf("%s/%020d-%020d-%s-%06d-%010d%s", n.Kind, n.Max, n.Min, n.Writer, n.Run, n.Number, suffix)
 }
-
-// Above is the name after which, in the order of bytes, all files of a kind come
-// that hold anything above ts.
-func Above(k Kind, ts tso.TS) string { return fmt.Sprintf("%s/%020d.", k, ts) }
 
 // CheckWriter refuses what cannot be a writer's name in that of a file.
 func CheckWriter(writer string) error {

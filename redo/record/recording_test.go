@@ -76,7 +76,7 @@ func comesBack(t *testing.T, rec *redotest.Recording, codec record.Codec) (rows,
 	for _, ddl := range rec.DDLs {
 		d.DDL(ddl)
 	}
-	head := record.Head{Cluster: 7, Namespace: "default", Changefeed: "f", Incarnation: "i", Writer: "w1", Run: 1, Number: 3, LastMax: 5, BeforeMax: 6, Program: "test"}
+	head := record.Head{Cluster: 7, Namespace: "default", Changefeed: "f", Incarnation: "i", Writer: "w1", Run: 1, Number: 3, BeforeMax: 6, Program: "test"}
 	if !b.Empty() {
 		name, data, err := b.Encode(head, packer(t, codec))
 		must(t, err)
