@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -195,6 +196,22 @@ func TestDamagedMeta(t *testing.T) {
 	}
 	must(t, h.Put(t.Context(), name, text))
 	must(t, h.open().Err())
+}
+
+// A checkpoint above all that the log knows of does not pass without a word.
+func TestMetaBehindTheCheckpoint(t *testing.T) {
+	for at, warns := range map[tso.TS]bool{start + 50: false, start + 51: true} {
+		h := newHandmade(t)
+		h.counted(0, 50, 0, 0)
+		var text strings.Builder
+		cfg := redo.Default()
+		cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
+		m, err := redo.OpenMeta(t.Context(), cfg, h, testID, 6, at)
+		must(t, err)
+		if strings.Contains(text.String(), "checkpoint=1051") != warns || m.Stored().Checkpoint != at || m.Stored().Resolved != at {
+			t.Errorf("%d: %+v, %q", at, m.Stored(), text.String())
+		}
+	}
 }
 
 // What is strange and no loss is a note.

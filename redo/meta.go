@@ -117,6 +117,10 @@ func (m *Meta) follow(last *record.Meta, revision int64) error {
 	case 0:
 		m.stored.Life = last.Life + 1
 	}
+	if start := m.stored.Checkpoint; last.Resolved < start {
+		m.cfg.Log.Warn("redo log: the checkpoint is above the newest meta, so that the log was switched off meanwhile, or a newer meta was removed from the storage; the log goes on from the checkpoint",
+			"log", m.id.String(), "meta", last.Number, "resolved", last.Resolved, "checkpoint", start)
+	}
 	m.stored = merged(m.stored, Mark{Checkpoint: last.Checkpoint, Resolved: last.Resolved, Extents: last.Writers})
 	return nil
 }
