@@ -33,6 +33,9 @@ type Counts struct {
 	// heard of them.
 	Renewed    uint64
 	Unanswered uint64
+	// Divided is how often the keys of a region were divided that changed faster than
+	// it could be scanned.
+	Divided uint64
 	// Streams that broke, and those of them that were open but silent.
 	StreamsBroken uint64
 	StreamsSilent uint64
@@ -48,7 +51,7 @@ type counts struct {
 	verdicts                                     [lock.Outcomes]atomic.Uint64
 	failures                                     [region.FailureKinds]atomic.Uint64
 	lookups, registrations, messages             atomic.Uint64
-	renewed, unanswered                          atomic.Uint64
+	renewed, unanswered, divided                 atomic.Uint64
 	streamsBroken, streamsSilent                 atomic.Uint64
 	stale, nameless, tooOld, tooEarly, regressed atomic.Uint64
 }
@@ -60,6 +63,7 @@ func (c *counts) failure(k region.FailureKind) { c.failures[k].Add(1) }
 // add counts what a subscription has counted since before.
 func (c *counts) add(now, before region.Counts) {
 	c.renewed.Add(now.Renewals - before.Renewals)
+	c.divided.Add(now.Parts - before.Parts)
 	c.stale.Add(now.Stale - before.Stale)
 	c.nameless.Add(now.Nameless - before.Nameless)
 	c.tooOld.Add(now.TooOld - before.TooOld)
@@ -81,6 +85,7 @@ func (c *Client) Counts() Counts {
 		Messages:           c.counts.messages.Load(),
 		Renewed:            c.counts.renewed.Load(),
 		Unanswered:         c.counts.unanswered.Load(),
+		Divided:            c.counts.divided.Load(),
 		StreamsBroken:      c.counts.streamsBroken.Load(),
 		StreamsSilent:      c.counts.streamsSilent.Load(),
 		Stale:              c.counts.stale.Load(),

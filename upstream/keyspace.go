@@ -57,6 +57,9 @@ func (k *keyspace) fullEnd(key []byte) []byte {
 	return k.end()
 }
 
+// spanKey is a raw key, without the prefix, as it stands in spans on the wire.
+func (k *keyspace) spanKey(raw string) span.Key { return span.EncodeKey(k.full([]byte(raw))) }
+
 // cut takes the prefix off a key.
 func (k *keyspace) cut(key []byte) ([]byte, error) {
 	if k.prefix == nil {

@@ -50,14 +50,19 @@ func (c *Client) locate(ctx context.Context, s span.Span) ([]place, error) {
 
 func placeOf(r *router.Region) place {
 	p := place{peer: r.Leader, epoch: r.Meta.GetRegionEpoch()}
-	p.Region = region.Region{
-		ID:      r.Meta.GetId(),
-		ConfVer: p.epoch.GetConfVer(),
-		Version: p.epoch.GetVersion(),
-		Span:    span.Span{Start: span.Key(r.Meta.GetStartKey()), End: span.Key(r.Meta.GetEndKey())},
-	}
+	p.Region = regionOf(r.Meta)
 	if r.Leader.GetId() != 0 { // a region without a leader names an empty peer
 		p.Store = r.Leader.GetStoreId()
 	}
 	return p
+}
+
+// regionOf is a region without its leader.
+func regionOf(m *metapb.Region) region.Region {
+	return region.Region{
+		ID:      m.GetId(),
+		ConfVer: m.GetRegionEpoch().GetConfVer(),
+		Version: m.GetRegionEpoch().GetVersion(),
+		Span:    span.Span{Start: span.Key(m.GetStartKey()), End: span.Key(m.GetEndKey())},
+	}
 }

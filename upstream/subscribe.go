@@ -64,6 +64,10 @@ type Batch struct {
 // enough that the consumer works on one while the next is being received.
 const batchBytes = 1 << 20
 
+// partRows is the least scan that is worth dividing: it is over sooner than a
+// region can split again.
+const partRows = 64
+
 // feed is one subscription at work. Only its loop touches it, except the inbox,
 // and number and filterLoop, which never change.
 type feed struct {
@@ -123,7 +127,8 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription, out func(Batch) 
 	if err != nil {
 		return err
 	}
-	f.tracker = region.New(region.Config{Span: on, StartTS: s.StartTS, Seed: f.number, Now: c.lastTS(), Patience: c.cfg.patience()})
+	f.tracker = region.New(region.Config{Span: on, StartTS: s.StartTS, Seed: f.number, Now: c.lastTS(),
+		PartRows: partRows, SpanKey: c.keyspace.spanKey, Patience: c.cfg.patience()})
 	f.publish(nil)
 	c.follow(f)
 	defer f.leave()

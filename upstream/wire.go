@@ -256,7 +256,11 @@ func readFailure(b []byte) (region.Failure, error) {
 	case e.RegionNotFound != nil:
 		return region.Failure{Kind: region.NotFound}, nil
 	case e.EpochNotMatch != nil:
-		return region.Failure{Kind: region.EpochNotMatch}, nil
+		f := region.Failure{Kind: region.EpochNotMatch}
+		for _, m := range e.EpochNotMatch.GetCurrentRegions() {
+			f.Regions = append(f.Regions, regionOf(m))
+		}
+		return f, nil
 	case e.DuplicateRequest != nil:
 		return region.Failure{Kind: region.DuplicateRequest}, nil
 	case e.Compatibility != nil:

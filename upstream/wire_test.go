@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"reflect"
 	"testing"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/region"
 )
@@ -114,22 +116,28 @@ func TestWireUnpacked(t *testing.T) {
 }
 
 func TestReadFailure(t *testing.T) {
-	for want, e := range map[region.Failure]*cdcpb.Error{
-		{Kind: region.NotLeader, Leader: 5}:                        {NotLeader: &errorpb.NotLeader{Leader: &metapb.Peer{StoreId: 5}}},
-		{Kind: region.NotLeader}:                                   {NotLeader: &errorpb.NotLeader{}},
-		{Kind: region.NotFound}:                                    {RegionNotFound: &errorpb.RegionNotFound{}},
-		{Kind: region.EpochNotMatch}:                               {EpochNotMatch: &errorpb.EpochNotMatch{}},
-		{Kind: region.DuplicateRequest}:                            {DuplicateRequest: &cdcpb.DuplicateRequest{}},
-		{Kind: region.ServerIsBusy, BackoffMS: 9, Detail: "scans"}: {ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: 9, Reason: "scans"}},
-		{Kind: region.Congested}:                                   {Congested: &cdcpb.Congested{}},
-		{Kind: region.Unexplained}:                                 {},
+	for _, tc := range []struct {
+		want region.Failure
+		e    *cdcpb.Error
+	}{
+		{region.Failure{Kind: region.NotLeader, Leader: 5}, &cdcpb.Error{NotLeader: &errorpb.NotLeader{Leader: &metapb.Peer{StoreId: 5}}}},
+		{region.Failure{Kind: region.NotLeader}, &cdcpb.Error{NotLeader: &errorpb.NotLeader{}}},
+		{region.Failure{Kind: region.NotFound}, &cdcpb.Error{RegionNotFound: &errorpb.RegionNotFound{}}},
+		{region.Failure{Kind: region.EpochNotMatch}, &cdcpb.Error{EpochNotMatch: &errorpb.EpochNotMatch{}}},
+		{region.Failure{Kind: region.EpochNotMatch, Regions: []region.Region{{ID: 4, Version: 7, ConfVer: 2, Span: span.Span{Start: "a", End: "m"}}, {ID: 3, Span: span.Span{Start: "m"}}}},
+			&cdcpb.Error{EpochNotMatch: &errorpb.EpochNotMatch{CurrentRegions: []*metapb.Region{
+				{Id: 4, StartKey: []byte("a"), EndKey: []byte("m"), RegionEpoch: &metapb.RegionEpoch{ConfVer: 2, Version: 7}}, {Id: 3, StartKey: []byte("m")}}}}},
+		{region.Failure{Kind: region.DuplicateRequest}, &cdcpb.Error{DuplicateRequest: &cdcpb.DuplicateRequest{}}},
+		{region.Failure{Kind: region.ServerIsBusy, BackoffMS: 9, Detail: "scans"}, &cdcpb.Error{ServerIsBusy: &errorpb.ServerIsBusy{BackoffMs: 9, Reason: "scans"}}},
+		{region.Failure{Kind: region.Congested}, &cdcpb.Error{Congested: &cdcpb.Congested{}}},
+		{region.Failure{Kind: region.Unexplained}, &cdcpb.Error{}},
 	} {
-		b, err := e.Marshal()
+		b, err := tc.e.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readFailure(b); err != nil || got != want {
-			t.Errorf("got %+v, %v; want %+v", got, err, want)
+		if got, err := readFailure(b); err != nil || !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("got %+v, %v; want %+v", got, err, tc.want)
 		}
 	}
 }

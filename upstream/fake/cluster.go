@@ -49,6 +49,9 @@ type Cluster struct {
 	refusals   []FeedError          // for the next registrations; as many as Refuse was asked for
 	lagging    map[uint64]time.Time // regions whose resolved-ts has to stay until then
 	pdLag      time.Duration
+	registered int // ever
+	restRows   int // Restless
+	restNext   func() []byte
 	ticked     time.Time // when resolved-ts last moved
 	promised   int       // the messages that this took
 	journalErr error     // Run's, once it ends

@@ -259,6 +259,7 @@ func (c *Cluster) register(cn *conn, req *cdcpb.ChangeDataRequest) *cdcpb.Error 
 	// Live rows come from here on; the scan sees the store a little later, as in
 	// TiKV, where the observer is set before the snapshot is taken.
 	cn.subs[key] = sub
+	c.registered++
 	c.scanning++
 	c.byRegion[r.ID] = append(c.byRegion[r.ID], sub)
 	return nil

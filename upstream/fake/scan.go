@@ -47,6 +47,7 @@ func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
 	}
 	var rows []*cdcpb.Event_Row
 	var size int64
+	told := 0
 	var failed error
 	chunk := c.hazards.chunk()
 	flush := func() bool {
@@ -54,6 +55,8 @@ func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
 			if failed = c.scanned(ctx, sub, rows, size); failed != nil {
 				return false
 			}
+			told += len(rows)
+			c.unrest(told, len(rows))
 			c.hazards.rest(ctx, slowOdds)
 		}
 		rows, size = nil, 0
@@ -88,6 +91,23 @@ func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
 		close(c.subscribed)
 	}
 	return nil
+}
+
+// Restless cuts a region at every key that next gives whenever a scan has told so
+// many rows: a region that changes faster than it is scanned. Nil ends it.
+func (c *Cluster) Restless(rows int, next func() []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restRows, c.restNext = rows, next
+}
+
+// unrest is told how many rows a scan has told, with the last so many.
+func (c *Cluster) unrest(told, last int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.restNext != nil && told/c.restRows > (told-last)/c.restRows {
+		c.splitLocked(c.restNext())
+	}
 }
 
 func (c *Cluster) isDead(sub *subscription) bool {

@@ -6,6 +6,7 @@ const (
 	causeFirst      = "registered for the first time, from the start-ts"
 	causeStreamGone = "registered again after the stream broke, from what its keys had reached"
 	causeRenewed    = "registered again because the region lagged, from what its keys had reached"
+	causeTurn       = "registered again after the turn of a part, from what its keys had reached"
 	causeResolved   = "resolved-ts from TiKV"
 	causeSlowest    = "the slowest region moved"
 )

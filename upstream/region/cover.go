@@ -3,6 +3,7 @@ package region
 import (
 	"container/heap"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/btree"
@@ -35,10 +36,13 @@ type hold struct {
 	moved      time.Duration // when the resolved-ts last moved, or the scan ended
 	renewals   int           // registrations given up for their slowness since then
 	scanned    bool          // some registration of all its keys was scanned to the end
+	cuts       int           // registrations since the resolved-ts last moved that news of the region ended
+	alone      bool          // to be registered by itself until its resolved-ts moves: see parts.go
 	why        string        // why the next registration is made: the cause of its Move
 
 	// Of the region that locks it.
 	region Region
+	part   bool   // it waits with other keys of the region for its turn: see parts.go
 	from   tso.TS // checkpoint-ts of the request
 	stream uint64 // 0 until the request is placed on one
 	slot   uint8
@@ -93,6 +97,9 @@ func (c *cover) remove(h *hold) {
 	heap.Remove(&c.byTS, h.byTS)
 }
 
+// shorten ends a hold at an earlier key. The keys behind are in no hold then.
+func (c *cover) shorten(h *hold, end span.Key) { h.end = end }
+
 // forward raises a hold's resolved-ts.
 func (c *cover) forward(h *hold, ts tso.TS) {
 	h.ts = ts
@@ -121,37 +128,49 @@ func (c *cover) nextDue() *hold {
 }
 
 // lock gives the keys of r to a new hold, which starts from the least
-// resolved-ts of the keys it takes over. It refuses (nil) when some of them are
-// locked: by the same region or one as new, then r is old news; by an older one,
-// then that one's own end is still to come.
+// resolved-ts of the keys it takes over; some of them only where parts have to
+// take turns. It refuses (nil) when some of them are locked: by the same region or
+// one as new, then r is old news; by an older one, then that one's own end is still
+// to come.
 func (c *cover) lock(r Region) *hold {
 	want, ok := c.whole.Intersect(r.Span)
 	if !ok {
 		return nil
 	}
 	over := c.overlapping(want)
+	if slices.ContainsFunc(over, (*hold).locked) {
+		return nil
+	}
 	next := &hold{start: want.Start, end: want.End, ts: tso.Max, phase: waiting, due: never, scanned: true, region: r}
+	if turn := inTurn(over); turn != nil {
+		want, _ = want.Intersect(turn.span(want.TableID))
+		next.start, next.end, next.alone, next.part = want.Start, want.End, turn.alone, len(over) > 1
+		over = []*hold{turn}
+	}
 	for _, h := range over {
-		if h.locked() {
-			return nil
-		}
 		if h.ts < next.ts {
 			next.ts, next.why = h.ts, h.why
 		}
 		next.fails = max(next.fails, h.fails)
 		next.refused = max(next.refused, h.refused)
 		next.renewals = max(next.renewals, h.renewals)
+		next.cuts = max(next.cuts, h.cuts)
 		next.scanned = next.scanned && h.scanned
 	}
 	for _, h := range over {
 		c.remove(h)
 		for _, rest := range h.span(0).Subtract(want) {
-			c.add(&hold{start: rest.Start, end: rest.End, ts: h.ts, phase: h.phase, due: h.due,
-				fails: h.fails, refused: h.refused, renewals: h.renewals, scanned: h.scanned, why: h.why})
+			c.add(h.piece(rest))
 		}
 	}
 	c.add(next)
 	return next
+}
+
+// piece is a vacant hold for a part of h's keys.
+func (h *hold) piece(s span.Span) *hold {
+	return &hold{start: s.Start, end: s.End, ts: h.ts, phase: h.phase, due: h.due, fails: h.fails, refused: h.refused,
+		renewals: h.renewals, scanned: h.scanned, cuts: h.cuts, alone: h.alone, why: h.why}
 }
 
 // unlock makes a region's keys vacant. They keep the resolved-ts that they had.

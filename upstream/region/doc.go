@@ -26,6 +26,10 @@
 // matcher then knows of which transactions some are away; StepRows leaves their
 // commits to be looked for (Sought, StepFound, StepMatched) before any other step.
 //
+// What a region has become when it split is registered at once, by what TiKV says.
+// One that splits faster than it can be scanned is registered in parts, one after
+// the other (parts.go).
+//
 // Laggards are judged against PD's time and the fastest region: one that stands
 // still is searched for locks, named, and in the end registered anew, after times
 // that double, and later where an open transaction explains it.

@@ -13,7 +13,8 @@ import (
 //
 //	not_leader          the named leader at once; else PD
 //	region_not_found    PD
-//	epoch_not_match     PD: the region split or merged; soon again, unless PD gave that version before
+//	epoch_not_match     what the region has become at once, where TiKV says it; else PD, soon,
+//	                    unless PD gave that version before
 //	unanswered          PD, after a pause
 //	server_is_busy      the same region, after the time that TiKV asks for
 //	congested, others   the same region, after a pause
@@ -39,7 +40,10 @@ func (t *Tracker) StepFailure(src Source, f Failure) {
 			// is registered again before the next split.
 			h.fails, h.refused = min(h.fails, 1), h.region.Version
 		}
+		t.divide(h)
+		old := h.region
 		t.vacate(h, false, causes[f.Kind])
+		t.succeed(old, f.Regions)
 	case NotFound:
 		t.vacate(h, false, causes[f.Kind])
 	case Unanswered:
@@ -55,6 +59,18 @@ func (t *Tracker) StepFailure(src Source, f Failure) {
 		t.out.Err = cdcerr.VersionIncompatible.New("%s; %s", f.Detail, t.describe(h))
 	case ClusterIDMismatch:
 		t.out.Err = cdcerr.ClusterIDMismatch.New("%s; %s", f.Detail, t.describe(h))
+	}
+}
+
+// succeed registers what a region has become without asking PD, which may not know
+// it yet. After a split its parts are led where the whole was, mostly; else that
+// store says who leads.
+func (t *Tracker) succeed(old Region, become []Region) {
+	for _, r := range become {
+		if r.Version > old.Version {
+			r.Store = old.Store
+			t.lock(r)
+		}
 	}
 }
 

@@ -27,9 +27,13 @@ type matcher struct {
 	// closed are keys whose transaction is known to have ended before
 	// INITIALIZED: rolled back, or committed and matched. A prewrite of them
 	// that the scan delivers late would never be matched.
-	closed []rowKey
-	bytes  int64 // of the keys and values that the matcher keeps alive, and what they cost beside
-	total  *Held // of all matchers of a Tracker
+	closed  []rowKey
+	scanned int // entries before INITIALIZED, live ones among them
+	// The keys of those at the last two powers of two: next is the later one's.
+	mark, next string
+
+	bytes int64 // of the keys and values that the matcher keeps alive, and what they cost beside
+	total *Held // of all matchers of a Tracker
 }
 
 // Held is what waits for commits, in memory.

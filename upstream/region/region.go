@@ -140,4 +140,7 @@ type Failure struct {
 	Leader    uint64 // NotLeader: the store of the leader, 0 where TiKV does not know
 	BackoffMS uint64 // ServerIsBusy: how long TiKV wants to be left alone
 	Detail    string // TiKV's words, for the error of a terminal kind
+	// Regions are what has become of the region, where TiKV says so (EpochNotMatch).
+	// Nothing is known of their leaders.
+	Regions []Region
 }

@@ -17,12 +17,13 @@ import (
 // TestScripts runs each story in testdata: blocks of commands, a line of four
 // dashes, and what the Tracker decided. Keys are plain letters.
 //
-//	follow a z from=10            a new Tracker; stuck=4s slow=20s renew=1m now=5000ms as it needs them
+//	follow a z from=10            a new Tracker; stuck=4s slow=20s renew=1m now=5000ms parts=4 as it needs them
 //	tick 50ms                     the time since the last tick
 //	located a z: 1 v1 s1 a-m; …   PD's answer: id, version, store, range
 //	rows 1: prewrite s5 k=v o=old g2; commit s5 c7 k put; committed s5 c7 k=v; rollback s5 k; initialized; unknown
 //	resolved 1 2: 20              one message for several regions
 //	fail 1 not_leader leader=2    a region error
+//	fail 1 epoch_not_match: 2 v2 s0 a-m; …  with what the region has become
 //	gone s1                       the store's stream broke
 //	stale 1: …                    rows from the registration before the present one
 //	clock 9000ms fastest=8000ms   PD's time, and the highest resolved-ts elsewhere
@@ -78,8 +79,10 @@ func (p *play) command(line string) error {
 		cfg := Config{Span: s, StartTS: tsOf(f[2][len("from="):]), Seed: 1}
 		for _, opt := range f[3:] {
 			key, v, _ := strings.Cut(opt, "=")
-			d, _ := time.ParseDuration(v) // now is none, but has the unit
+			d, _ := time.ParseDuration(v) // not all are one
 			switch key {
+			case "parts":
+				cfg.PartRows = int(num(v))
 			case "stuck":
 				cfg.Stuck = d
 			case "slow":
@@ -116,7 +119,7 @@ func (p *play) command(line string) error {
 		}
 	case "fail":
 		all := p.last[num(f[0])]
-		p.t.StepFailure(all[len(all)-1], failureOf(f[1:]))
+		p.t.StepFailure(all[len(all)-1], failureOf(f[1:], regionsOf(tail)))
 	case "gone":
 		store := num(f[0][1:])
 		p.t.StepStreamGone(p.stream(store))
@@ -286,8 +289,8 @@ func regionsOf(text string) []Region {
 	return out
 }
 
-func failureOf(f []string) Failure {
-	var out Failure
+func failureOf(f []string, become []Region) Failure {
+	out := Failure{Regions: become}
 	for i, name := range failureNames {
 		if name == f[0] {
 			out.Kind = FailureKind(i)

@@ -18,6 +18,11 @@ type Config struct {
 	StartTS tso.TS // exclusive: rows with commit-ts > StartTS are delivered
 	Seed    uint64 // of the retries' jitter
 	Now     tso.TS // PD's time, about; 0 where nobody knows
+	// PartRows is how many rows of a region must have been scanned, when news of it
+	// ends its registration again, for its keys to be divided; 0: never.
+	PartRows int
+	// SpanKey is where an entry's key stands in Span; nil: the keys are the same.
+	SpanKey func(raw string) span.Key
 	Patience
 }
 
@@ -70,6 +75,7 @@ type Counts struct {
 	Regressed uint64 // resolved-ts that did not rise, zero ones included
 	Failures  uint64 // registrations that TiKV ended, broken streams included
 	Renewals  uint64 // registrations given up because the region lagged
+	Parts     uint64 // divisions of regions that change faster than they are scanned
 }
 
 // New starts a Tracker; its first Tick asks where the span's keys are.
@@ -265,6 +271,9 @@ func (t *Tracker) StepRows(src Source, rows []Entry) {
 }
 
 func (t *Tracker) row(h *hold, e *Entry) error {
+	if !h.match.initialized && (e.Type == Prewrite || e.Type == Committed) {
+		h.match.note(e)
+	}
 	switch e.Type {
 	case Prewrite:
 		h.match.prewrite(e)
@@ -388,6 +397,7 @@ func (t *Tracker) StepResolved(stream uint64, slot uint8, ids []uint64, ts tso.T
 			t.cover.forward(h, ts)
 			h.fails, h.renewals, h.moved = 0, 0, t.now
 			t.fastest = max(t.fastest, ts)
+			t.turn(h)
 		}
 	}
 }

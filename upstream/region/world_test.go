@@ -279,7 +279,11 @@ func (w *world) split() {
 	w.nextID++
 	left.Version, right.Version = old.Version+1, old.Version+1
 	w.regions = slices.Replace(w.regions, i, i+1, left, right)
-	w.fail(old.ID, Failure{Kind: EpochNotMatch})
+	f := Failure{Kind: EpochNotMatch}
+	if w.rng.IntN(3) > 0 {
+		f.Regions = []Region{left, right}
+	}
+	w.fail(old.ID, f)
 }
 
 func (w *world) merge() {
@@ -334,7 +338,7 @@ func (w *world) register(q Request) (Source, error) {
 	case w.regions[i].Store != q.Region.Store:
 		w.fail1(r, Failure{Kind: NotLeader, Leader: w.regions[i].Store})
 	case w.regions[i].Version != q.Region.Version:
-		w.fail1(r, Failure{Kind: EpochNotMatch})
+		w.fail1(r, Failure{Kind: EpochNotMatch, Regions: []Region{w.regions[i]}})
 	case w.rng.IntN(10) == 0:
 		w.fail1(r, Failure{Kind: []FailureKind{ServerIsBusy, Congested, Unexplained, NotFound}[w.rng.IntN(4)], BackoffMS: 70})
 	default:

@@ -28,7 +28,7 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	worlds, rows, failures, renewals, searches, found := uint64(400), 0, uint64(0), uint64(0), 0, 0
+	worlds, rows, failures, renewals, parts, searches, found := uint64(400), 0, uint64(0), uint64(0), uint64(0), 0, 0
 	if testing.Short() {
 		worlds = 50
 	}
@@ -40,12 +40,13 @@ func TestWorlds(t *testing.T) {
 		rows += len(f.got)
 		failures += f.t.Counts().Failures
 		renewals += f.t.Counts().Renewals
+		parts += f.t.Counts().Parts
 		searches += f.searches
 		found += f.found
 	}
-	t.Logf("%d worlds, %d rows, %d failed registrations, %d renewed, %d searches for locks, %d prewrites put away and found",
-		worlds, rows, failures, renewals, searches, found)
-	if rows == 0 || failures == 0 || renewals == 0 || searches == 0 || found == 0 {
+	t.Logf("%d worlds, %d rows, %d failed registrations, %d renewed, %d regions divided, %d searches for locks, %d prewrites put away and found",
+		worlds, rows, failures, renewals, parts, searches, found)
+	if rows == 0 || failures == 0 || renewals == 0 || parts == 0 || searches == 0 || found == 0 {
 		t.Error("nothing happened")
 	}
 }
@@ -79,7 +80,7 @@ func newFollower(seed uint64) *follower {
 	f.start = f.w.clock - tso.TS(rng.IntN(60))
 	f.told = f.start
 	f.span = []span.Span{{Start: "c", End: "w"}, {Start: "a"}, {}}[rng.IntN(3)]
-	f.t = New(Config{Span: f.span, StartTS: f.start, Seed: seed, Now: f.w.clock, Patience: patience})
+	f.t = New(Config{Span: f.span, StartTS: f.start, Seed: seed, Now: f.w.clock, PartRows: 3, Patience: patience})
 	return f
 }
 
