@@ -11,3 +11,10 @@ func (c *Cluster) Subscriptions() int {
 	}
 	return n
 }
+
+// Registrations is how many registrations the stores have ever taken.
+func (c *Cluster) Registrations() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.registered
+}
