@@ -2,6 +2,8 @@
 // running server, named by a new ID at every start.
 package capture
 
+import "time"
+
 // ID names one run of one server; a restarted server has a new one.
 type ID string
 
@@ -21,4 +23,6 @@ type Info struct {
 	Version string // semver without v
 	// Liveness is its own word of how far it is on its way out.
 	Liveness Liveness
+	// Since is when it joined, by its own clock, to the second; zero: it does not say.
+	Since time.Time
 }

@@ -117,6 +117,8 @@ var (
 		"none: the changefeed begins anew from there", Retry}
 	SessionLost = &Code{"CDC:ErrEtcdSessionDone", "a capture could not renew its session in time",
 		"none: the capture begins anew; if it goes on, check the network to etcd and the load of this machine", CaptureFatal}
+	AddressTaken = &Code{"CDC:ErrAdvertiseAddrInUse", "another capture of the cluster has this address, and lives",
+		"give each server an --advertise-addr of its own, at which the others reach it; a server that was killed and started again waits by itself until its earlier session has run out", Terminal}
 	LeaveEnded = &Code{"CDC:ErrWriteLeaveEnded", "the leave to write ended before something could commit: whoever gives it could not renew its session in time",
 		"none: the changefeed begins anew from its checkpoint, here or on another capture; if it goes on, check the network to etcd and the load of this machine", Retry}
 	Fenced = &Code{"CDC:ErrWriterFenced", "the downstream does not take what this writer has: another one has its place",
@@ -167,6 +169,8 @@ var (
 	// MySQL-compatible sinks.
 	MySQLConnection = &Code{"CDC:ErrMySQLConnectionError", "the downstream database cannot be reached",
 		"check host, port, user, password and TLS of the sink URI", Retry}
+	MySQLReadOnly = &Code{"CDC:ErrMySQLReadOnly", "the downstream database is read-only",
+		"set its read_only and super_read_only to OFF, or name in the sink URI the server that takes writes; after a failover it is tried again", Retry}
 	MySQLTxn = &Code{"CDC:ErrMySQLTxnError", "the downstream database refused rows",
 		"read the database's own message in this error; rows are retried", Retry}
 	MySQLDuplicateEntry = &Code{"CDC:ErrMySQLDuplicateEntry", "the downstream database already holds another row with this key",
@@ -238,12 +242,12 @@ func All() []*Code {
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
-		MetaUnreachable, MetaConflict, MetaCorrupted, MetaDirDamaged, MetaDisk, MetaVersion, NotOwner, EpochChanged, SessionLost, LeaveEnded, Fenced, ChangefeedExists, ChangefeedNotFound,
+		MetaUnreachable, MetaConflict, MetaCorrupted, MetaDirDamaged, MetaDisk, MetaVersion, NotOwner, EpochChanged, SessionLost, AddressTaken, LeaveEnded, Fenced, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,
 		CorruptKey, CorruptRow, ChecksumMismatch, InvalidDDLJob,
 		UnknownDDL, FlashbackCluster, SchemaSnapshot, SchemaNotFound, TableNotFound, RenameIntoScope, TableIneligible,
 		TxnTooLarge,
-		MySQLConnection, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
+		MySQLConnection, MySQLReadOnly, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
 		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, StorageUnfit, ObjectExists, ObjectNotFound,
 		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,

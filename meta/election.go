@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -192,6 +193,9 @@ func parseCapture(kv *mvccpb.KeyValue) (capture.Info, error) {
 		return capture.Info{}, corrupted(kv, err)
 	}
 	info := capture.Info{ID: capture.ID(c.ID), Address: c.Address, Version: c.Version}
+	if c.Since != 0 {
+		info.Since = time.Unix(c.Since, 0)
+	}
 	if c.Stopping {
 		info.Liveness = capture.Stopping
 	}

@@ -194,7 +194,11 @@ func (s *Session) Register(ctx context.Context, info capture.Info) error {
 	if info.ID != s.id {
 		return cdcerr.Bug("capture %s registers as %s", s.id, info.ID)
 	}
-	value, err := json.Marshal(captureInfo{ID: string(info.ID), Address: info.Address, Version: info.Version, Stopping: info.Liveness == capture.Stopping})
+	c := captureInfo{ID: string(info.ID), Address: info.Address, Version: info.Version, Stopping: info.Liveness == capture.Stopping}
+	if !info.Since.IsZero() {
+		c.Since = info.Since.Unix()
+	}
+	value, err := json.Marshal(c)
 	if err != nil {
 		return cdcerr.Bug("capture %s: %v", info.ID, err)
 	}
@@ -210,4 +214,6 @@ type captureInfo struct {
 	Version string `json:"version"`
 	// Stopping says that it is on its way out; it is not there where it is not.
 	Stopping bool `json:"stopping,omitempty"`
+	// Since is when it joined, in seconds since 1970; not there where it does not say.
+	Since int64 `json:"since,omitempty"`
 }

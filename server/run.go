@@ -80,6 +80,9 @@ type node struct {
 	peers *transport.Service
 	// present is the session of now, nil before the first one.
 	present atomic.Pointer[meta.Session]
+	// earlier are the captures that this process was: the keys of one may outlive its
+	// session. Only one session after another touches it.
+	earlier map[capture.ID]bool
 }
 
 // Run is a server from its start until ctx ends, and it has handed over, or
@@ -96,7 +99,7 @@ func Run(ctx context.Context, cfg Config, parts Parts) (err error) {
 	if err = cfg.prepare(); err != nil {
 		return err
 	}
-	n := &node{cfg: cfg, parts: parts, log: logs, meter: newMeter(parts), peers: transport.NewService()}
+	n := &node{cfg: cfg, parts: parts, log: logs, meter: newMeter(parts), peers: transport.NewService(), earlier: map[capture.ID]bool{}}
 	for _, w := range cfg.Warnings {
 		logs.Warn(w)
 	}

@@ -90,10 +90,15 @@ func config(t *testing.T) server.Config {
 }
 
 func start(t *testing.T, cfg server.Config, plane func(context.Context, server.Given) (server.Plane, error)) *running {
+	return startWith(t, cfg, plane, nil)
+}
+
+// startWith starts a server that is cut when cut is closed.
+func startWith(t *testing.T, cfg server.Config, plane func(context.Context, server.Given) (server.Plane, error), cut <-chan struct{}) *running {
 	ctx, leave := context.WithCancel(context.Background())
 	r := &running{leave: leave, done: make(chan error, 1), logs: &lines{}, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, scheme: "http"}
 	bound := make(chan string, 1)
-	parts := server.Parts{Version: "1.0.0", GitHash: "abc", PID: 42, Plane: plane, Stderr: r.logs,
+	parts := server.Parts{Version: "1.0.0", GitHash: "abc", PID: 42, Plane: plane, Cut: cut, Stderr: r.logs,
 		Listening: func(a net.Addr) { bound <- a.String() }}
 	g := new(errgroup.Group)
 	g.Go(func() error {

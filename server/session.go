@@ -66,7 +66,7 @@ func (n *node) oneAfterAnother(ctx, opening context.Context, leave <-chan struct
 // session is one life as a member of the cluster: from a lease to its end. When
 // it returns nothing writes by that lease.
 func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) error {
-	g.Self = capture.Info{ID: capture.ID(api.NewID()), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version}
+	g.Self = capture.Info{ID: capture.ID(api.NewID()), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version, Since: time.Now()}
 	g.Log = n.log.With(slog.String("capture", string(g.Self.ID)))
 	opening, done := until(ctx, leave)
 	defer done()
@@ -95,13 +95,26 @@ func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) erro
 	group.Go(func() error { return n.converse(inner, g.Transport) })
 	group.Go(func() error {
 		defer end()
-		if err := session.Register(inner, g.Self); err != nil {
-			return err
+		if err := n.register(inner, opening, session, g.Self); err != nil {
+			return last(leftFirst(opening, err))
 		}
 		g.Log.Info("joined the cluster", "cluster", n.cfg.ClusterID, "metadata", g.Store.Endpoints())
 		return last(n.control(inner, leave, g))
 	})
 	return ended(group.Wait())
+}
+
+// register makes a member of us, at an address that is nobody else's: before, and, for
+// who begins at the same time, afterwards.
+func (n *node) register(ctx, opening context.Context, session *meta.Session, self capture.Info) error {
+	if err := session.ClaimAddress(opening, self.Address, n.earlier); err != nil {
+		return err
+	}
+	n.earlier[self.ID] = true
+	if err := session.Register(ctx, self); err != nil {
+		return err
+	}
+	return session.ClaimAddress(opening, self.Address, n.earlier)
 }
 
 // control runs the control plane, which the API speaks for meanwhile.
