@@ -100,6 +100,12 @@ func serverError(err error) *gomysql.MySQLError {
 	return nil
 }
 
+// isReadOnly tells whether the server takes no writes, of nobody.
+func isReadOnly(err error) bool {
+	e := serverError(err)
+	return e != nil && (e.Number == errReadOnly || e.Number == errReadOnlyMode || e.Number == errReadOnlyTxn)
+}
+
 func isServerError(err error) bool { return serverError(err) != nil }
 
 // faultOf tells the faults apart, by number and never by text.
@@ -175,6 +181,9 @@ func coded(err error, format string, args ...any) error {
 	switch faultOf(err) {
 	case gone:
 		code = cdcerr.MySQLConnection
+		if isReadOnly(err) {
+			code = cdcerr.MySQLReadOnly
+		}
 	case denied:
 		code = cdcerr.MySQLAccessDenied
 	case misshapen:

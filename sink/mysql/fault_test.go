@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
@@ -74,10 +75,35 @@ func TestReadOnlyFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want("select id from t", "1")
-	mustExec(t, w.db, "set global read_only = 1")
 	short := openURI(t, uri+"?reconnect-timeout=300ms")
+	mustExec(t, w.db, "set global read_only = 1")
 	err := short.writeNow(t.Context(), sink.Endless, []event.Txn{w.txn(w.row(tab, 2, nil, cells("2")))})
-	if !cdcerr.MySQLConnection.Is(err) || !strings.Contains(err.Error(), "1290") {
+	if !cdcerr.MySQLReadOnly.Is(err) || !strings.Contains(err.Error(), "1290") {
+		t.Error(err)
+	}
+}
+
+// Who opens a downstream that is read-only is told so, however long one that goes away
+// would be waited for.
+func TestOpeningAReadOnlyServer(t *testing.T) {
+	own := mariadb.Start(t)
+	db := own.DB()
+	defer db.Close()
+	mustExec(t, db, "create user writer@'%' identified by 'w'")
+	mustExec(t, db, "grant select, insert, update, delete, create, drop, alter, index on *.* to writer@'%'")
+	mustExec(t, db, "set global read_only = 1")
+	cfg, err := ParseURI(strings.Replace(own.URI(), "root", "writer:w", 1) + "?reconnect-timeout=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Changefeed, cfg.Life, cfg.Capture = "test", "1", "c" // with a fence
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := Open(ctx, cfg, nil, slog.New(slog.DiscardHandler))
+	if err == nil {
+		_ = s.Close()
+	}
+	if !cdcerr.MySQLReadOnly.Is(err) || !strings.Contains(err.Error(), "1290") {
 		t.Error(err)
 	}
 }

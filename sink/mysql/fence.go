@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -154,8 +155,15 @@ func (s *Sink) reachFence(ctx context.Context) error {
 	if !s.Fences() {
 		return nil
 	}
-	err := s.again(ctx, "looking at the fence", func(ctx context.Context) error {
-		_, err := s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf(s.cfg.Capture))
+	var readOnly error
+	err := s.again(ctx, "looking at the fence", func(ctx context.Context) (err error) {
+		// Nothing is under way yet: who asks is told, instead of waiting with it.
+		defer func() {
+			if isReadOnly(err) {
+				readOnly, err = err, nil
+			}
+		}()
+		_, err = s.onFence(ctx, "SELECT term, life FROM "+fenceTable+s.cfg.fenceOf(s.cfg.Capture))
 		if e := serverError(err); e != nil && (e.Number == errNoSuchTable || e.Number == errUnknownDB) {
 			for _, text := range []string{createControl, createFence} {
 				if err := s.session.exec(ctx, s.cfg.ReadTimeout, text); err != nil {
@@ -171,7 +179,7 @@ func (s *Sink) reachFence(ctx context.Context) error {
 		}
 		return s.session.exec(ctx, s.cfg.ReadTimeout, "UPDATE "+fenceTable+" SET life = life WHERE FALSE")
 	})
-	return fenceError(err)
+	return fenceError(cmp.Or(readOnly, err))
 }
 
 func fenceError(err error) error {
