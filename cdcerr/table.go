@@ -43,6 +43,8 @@ var (
 		"look at what the error names", Retry}
 	CaptureNotFound = &Code{"CDC:ErrCaptureNotExist", "there is no capture of this id",
 		"list the captures; a server that was started again has a new id", Terminal}
+	CaptureSilent = &Code{"CDC:ErrCaptureSilent", "a capture that the changefeed waits for does not answer",
+		"look at that capture's log, and at the network between it and the owner; where it cannot be mended, stop it: its tables go elsewhere when its session is over", Retry}
 	SchedulerRequest = &Code{"CDC:ErrSchedulerRequestFailed", "tables cannot be moved as asked for",
 		"do what the error names first, such as starting another capture", Terminal}
 	Unauthorized = &Code{"CDC:ErrUnauthorized", "the user may not do this, or the password is wrong",
@@ -238,7 +240,7 @@ func All() []*Code {
 		InvalidArgument, FilterRuleInvalid, FilterExpression, FilterColumn, IgnoreEventInvalid,
 		ConfigInvalid, ChangefeedIDInvalid, NamespaceInvalid, SinkURIInvalid,
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
-		CaptureNotFound, SchedulerRequest, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
+		CaptureNotFound, CaptureSilent, SchedulerRequest, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
 		PDUnreachable, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,

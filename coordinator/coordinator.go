@@ -219,5 +219,8 @@ func (c *Coordinator) owner() (*reign, error) {
 	if c.reign == nil {
 		return nil, cdcerr.OwnerNotFound.New("capture %s is not the owner", c.cfg.Self.ID)
 	}
+	if c.cfg.Session.Left() <= 0 { // there may be another one, who has told more since
+		return nil, cdcerr.OwnerNotFound.New("the session of capture %s is over", c.cfg.Self.ID)
+	}
 	return c.reign, nil
 }

@@ -57,6 +57,9 @@ func (f *feed) describe(whole bool) api.Feed {
 		return out
 	}
 	info, status, run := f.life.Info(), f.life.Status(), f.run
+	// What is durable: the life knows of what is about to be, and the next owner, who
+	// begins with what is, may not tell less (P3).
+	out.Checkpoint, out.Resolved = f.kept.Status.CheckpointTS, f.kept.Status.ResolvedTS
 	f.mu.Unlock()
 
 	out.UpstreamID, out.SinkURI, out.Created, out.Creator = info.UpstreamID, info.SinkURI.String(), info.CreateTime, info.CreatorVersion
@@ -66,8 +69,7 @@ func (f *feed) describe(whole bool) api.Feed {
 	}
 	out.State, out.AdminJob = string(status.State), status.State.AdminJob()
 	out.Error, out.Warning = faultOf(info.Error), faultOf(info.Warning)
-	out.Checkpoint, out.Resolved = status.CheckpointTS, status.ResolvedTS
-	out.SyncedAt = status.CheckpointTS.Time() // where the next run begins
+	out.SyncedAt = out.Checkpoint.Time() // where the next run begins
 	out.SyncedCheckInterval = time.Duration(info.Config.SyncedStatus.SyncedCheckInterval) * time.Second
 	out.CheckpointInterval = time.Duration(info.Config.SyncedStatus.CheckpointInterval) * time.Second
 	if run == nil {
@@ -79,8 +81,6 @@ func (f *feed) describe(whole bool) api.Feed {
 		return out
 	}
 	p := loop.Progress()
-	// What is durable: the next owner begins with that, and may not tell less (P3).
-	out.Checkpoint, out.Resolved = max(out.Checkpoint, p.Saved.Checkpoint), max(out.Resolved, p.Saved.Resolved)
 	out.Rows, out.SyncedAt = p.Rows, max(p.Written, run.from).Time()
 	out.Tasks = run.tasks(whole)
 	return out

@@ -159,6 +159,7 @@ func (f *feed) loopConfig(info *changefeed.Info, s changefeed.Start) (owner.Conf
 	out.Grant = func() sink.Grant { return f.grant(s.Epoch) }
 	out.Fault = func(x scheduler.Fault) error { return told{f.reign.decode(x)} }
 	out.Warn = func(x scheduler.Fault) { f.warn(s.Run, f.reign.decode(x)) }
+	out.Silent = func(id capture.ID, since time.Time) { f.warn(s.Run, f.reign.member.silent(id, since)) }
 	return out, nil
 }
 

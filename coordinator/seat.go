@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/scheduler"
@@ -76,6 +77,36 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 	return part.Run(ctx)
 }
 
+// excuse tells the owner of a run why this capture takes no part in it, until ctx ends. It
+// holds nothing and takes nothing.
+func (m *member) excuse(ctx context.Context, s *seat, id changefeed.ID, floor scheduler.Revision, why error) error {
+	inbox, err := m.cfg.Transport.Orders(id)
+	if err != nil {
+		return err
+	}
+	defer inbox.Close()
+	half, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: m.cfg.Self.ID, Epoch: s.run, Incarnation: 1, Floor: floor, StatusesMax: scheduler.StatusesMax})
+	if err != nil {
+		return err
+	}
+	half = half.Next(m.encode(why))
+	line := &partLine{transport: m.cfg.Transport, inbox: inbox, changefeed: id}
+	for {
+		select {
+		case <-line.Ready():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for _, o := range line.Take() {
+			half.Step(o)
+		}
+		if r := half.Tick(m.stage()); r.Report != nil {
+			r.Report.Complete = false // or spans would be given to it
+			line.Report(*r.Report)
+		}
+	}
+}
+
 // rowsAbove is above which timestamp rows are written: the start-ts, unless an operator
 // has set the checkpoint further back. Then the row just above what that has come to is
 // due.
@@ -126,6 +157,15 @@ func (c *Coordinator) encode(err error) string {
 		return err.Error()
 	}
 	return string(text)
+}
+
+// silent is what is told of a capture that is waited for and says nothing.
+func (m *member) silent(id capture.ID, since time.Time) *changefeed.Fault {
+	m.mu.Lock()
+	at := m.captures[id].Address
+	m.mu.Unlock()
+	err := cdcerr.CaptureSilent.New("capture %s at %s says nothing since %s; where its spans are and how far is not known while it is a member of the cluster", id, at, since.UTC().Format(time.RFC3339))
+	return changefeed.NewFault(err, at, m.cfg.Now())
 }
 
 // told is an error that a capture has told.

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/upstream/fake"
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
 	"github.com/sluice-cdc/sluice/upstream/fake/workload"
 )
@@ -312,5 +313,34 @@ func TestAllEndAtOnce(t *testing.T) {
 	s.until("all have ended", func() bool { return int(all.Load()) == len(c.nodes) })
 	for range c.nodes {
 		must(t, <-ended)
+	}
+}
+
+// A capture that cannot take part in what runs says so to the owner: a changefeed of
+// which one waits, or that a capture would leave to the others in silence, is an error.
+func TestACaptureThatCannotTakePart(t *testing.T) {
+	s := newSite(t)
+	c := s.captures(1, "blackhole://")
+	c.caught()
+	other, err := fake.Start(fake.Config{ClusterID: 99})
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- other.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	own := s.cluster
+	s.cluster = other
+	stray := c.join()
+	s.cluster = own
+	s.until("the changefeed fails", func() bool {
+		f, ok := c.feed()
+		return ok && f.State == "failed"
+	})
+	f, _ := c.feed()
+	if f.Error == nil || f.Error.Code != cdcerr.OtherUpstream.ID || f.Error.Addr != stray.Self().Address {
+		t.Errorf("%+v", f.Error)
 	}
 }

@@ -184,6 +184,16 @@ func (o *Owner) watch() {
 	}
 }
 
+// silent is for how long a member was waited for in vain: it has spans, or may have, or
+// there is nobody else who could take those that nobody has.
+func (o *Owner) silent(m *member) uint64 {
+	if m.gone || len(m.sets) == 0 && !slices.Contains(o.waits, m.id) &&
+		(len(o.absent) == 0 || slices.ContainsFunc(o.members, (*member).takes)) {
+		return 0
+	}
+	return o.now - m.heard
+}
+
 // Raised says that a floor stands downstream.
 func (o *Owner) Raised(f Fence) {
 	m := o.member(f.Capture)

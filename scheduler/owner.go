@@ -110,6 +110,10 @@ type Standing struct {
 	Rows     uint64
 	Written  tso.TS
 	Warning  string
+	// Silent is for how many ticks nothing has come from a capture that the changefeed
+	// waits for: as long as it is a member and not fenced off, nobody else may write what
+	// it has, or may have.
+	Silent uint64
 }
 
 // Member is one of them.
@@ -404,7 +408,7 @@ func (o *Owner) Standings() []Standing {
 	for _, m := range o.members {
 		out = append(out, Standing{
 			ID: m.id, Told: m.told, Liveness: m.liveness, Draining: m.draining, Deaf: o.deaf(m), Sets: len(m.sets),
-			Floor: m.floor, Rows: m.rows, Written: m.written, Warning: m.warning,
+			Floor: m.floor, Rows: m.rows, Written: m.written, Warning: m.warning, Silent: o.silent(m),
 		})
 	}
 	return out

@@ -130,6 +130,74 @@ func TestAskedTooEarly(t *testing.T) {
 	})
 }
 
+// Where nobody is fenced off a capture that says nothing keeps its spans, and a new owner
+// waiting: that is told again and again. Where it can be fenced off nobody waits.
+func TestSilentCaptures(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		cluster(t, two, []int64{1, 2}, func(w *world) {
+			w.down.plain = plain
+			w.parts["b"].deaf = true
+			told := map[capture.ID]int{}
+			begun := time.Now()
+			l, stop, end := w.lead(5, func(c *owner.Config) {
+				c.Silent = func(id capture.ID, since time.Time) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					if told[id]++; since.Before(begun.Add(-time.Second)) || since.After(begun.Add(time.Second)) {
+						t.Errorf("%s is silent since %v, and the run began at %v", id, since, begun)
+					}
+				}
+			})
+			of := func() (a, b int) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return told["a"], told["b"]
+			}
+			w.to(ms(10))
+			if a, b := of(); a+b != 0 {
+				t.Errorf("plain %v: told at once: %v", plain, told)
+			}
+			later(time.Minute)
+			if a, b := of(); a != 0 || (b > 2) != plain || l.Rebuilding() != plain {
+				t.Errorf("plain %v: told %d times of a, %d of b, rebuilding: %v", plain, a, b, l.Rebuilding())
+			}
+			_, before := of()
+			w.change(func() { w.parts["b"].deaf = false })
+			w.to(ms(20))
+			later(time.Minute)
+			if _, b := of(); b != before || w.saved() != ms(20) {
+				t.Errorf("plain %v: it is back: told %d times more, saved %d", plain, b-before, w.saved())
+			}
+			stop()
+			ends(t, end, canceled)
+		})
+	}
+}
+
+// Where nobody is left who could take spans, whoever could is missed, fenced off or not.
+func TestNobodyTakes(t *testing.T) {
+	cluster(t, []capture.ID{"a"}, []int64{1}, func(w *world) {
+		w.parts["a"].deaf = true
+		told := 0
+		_, stop, end := w.lead(5, func(c *owner.Config) {
+			c.Silent = func(capture.ID, time.Time) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				told++
+			}
+		})
+		w.to(ms(10))
+		later(time.Minute)
+		w.change(func() {
+			if told < 2 {
+				t.Errorf("told %d times", told)
+			}
+		})
+		stop()
+		ends(t, end, canceled)
+	})
+}
+
 func TestConfig(t *testing.T) {
 	good := func() owner.Config {
 		c := owner.Default()

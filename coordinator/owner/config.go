@@ -97,6 +97,9 @@ type Config struct {
 	// rides out, again and again while it does; nil: nobody wants to know.
 	Fault func(scheduler.Fault) error
 	Warn  func(scheduler.Fault)
+	// Silent is told, again and again, of a capture that is waited for and has said
+	// nothing since then. It may be nil.
+	Silent func(id capture.ID, since time.Time)
 
 	// TickEvery is scheduler's beat.
 	TickEvery time.Duration
@@ -134,6 +137,9 @@ func (c Config) orDefault() Config {
 	}
 	if c.Deaf == nil {
 		c.Deaf = func() {}
+	}
+	if c.Silent == nil {
+		c.Silent = func(capture.ID, time.Time) {}
 	}
 	if c.Warn == nil {
 		c.Warn = func(scheduler.Fault) {}

@@ -3,6 +3,7 @@ package owner
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/tso"
@@ -93,10 +94,17 @@ func (l *Loop) tell(r scheduler.Ready) {
 	}
 }
 
-// warnAgain passes on what captures ride out still: a checkpoint that moved in between
-// may have taken it for over.
+// silentBeats is how many beats a capture that is waited for may say nothing before that
+// is told: fifteen seconds. One that is gone has left the members by then.
+const silentBeats = 300
+
+// warnAgain passes on what captures ride out still, a checkpoint that moved in between
+// may have taken it for over; and who keeps the others waiting.
 func (l *Loop) warnAgain() {
 	for _, s := range l.Standings() {
+		if s.Silent >= silentBeats {
+			l.cfg.Silent(s.ID, time.Now().Add(-time.Duration(s.Silent)*l.cfg.TickEvery))
+		}
 		if s.Warning != "" {
 			l.cfg.Warn(scheduler.Fault{Capture: s.ID, Err: s.Warning})
 		}
