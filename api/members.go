@@ -72,6 +72,10 @@ func (c *call) captureArray() (any, error) { return c.captures() }
 
 func (c *call) drain() (any, error) { return c.drainCapture(c.PathValue("capture_id")) }
 
+func (c *call) undrain() (any, error) {
+	return Empty{}, c.node().Undrain(c.Context(), capture.ID(c.PathValue("capture_id")))
+}
+
 func (c *call) firstDrain() (any, error) {
 	var in FirstDrain
 	if err := c.read(&in); err != nil {
@@ -84,8 +88,7 @@ func (c *call) firstDrain() (any, error) {
 }
 
 func (c *call) drainCapture(id string) (any, error) {
-	left, err := c.node().Drain(c.Context(), capture.ID(id))
-	return Drained{CurrentTableCount: left}, err
+	return c.node().Drain(c.Context(), capture.ID(id))
 }
 
 func (c *call) resign() (any, error) { return Empty{}, c.node().Resign(c.Context()) }

@@ -37,9 +37,10 @@ type Feeds interface {
 	// Resign gives the ownership to another capture.
 	Resign(ctx context.Context) error
 	// Drain begins, or goes on, to take a capture's tables away, and says how many
-	// it has left. It is to be asked again until there are none: an owner that comes
-	// meanwhile does not know of it.
-	Drain(ctx context.Context, id capture.ID) (int, error)
+	// it has left. It goes on, whoever leads, until the capture has left the cluster, or
+	// Undrain lets it have tables again.
+	Drain(ctx context.Context, id capture.ID) (Drained, error)
+	Undrain(ctx context.Context, id capture.ID) error
 	// MoveTable begins to move a table to a capture. A Get tells when it is there.
 	MoveTable(ctx context.Context, id FeedID, table int64, to capture.ID) error
 	// Rebalance evens out now how many tables captures have.

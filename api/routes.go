@@ -31,6 +31,7 @@ func nodeRoutes() []route {
 		route{method: get, path: "/api/v2/captures", summary: "the members of the cluster", out: List[Capture]{}, serve: (*call).listCaptures},
 		route{method: post, path: "/api/v2/captures/{capture_id}/drain", summary: "take a capture's tables away", out: Drained{},
 			status: http.StatusAccepted, owner: true, guarded: true, serve: (*call).drain},
+		route{method: del, path: "/api/v2/captures/{capture_id}/drain", summary: "let a capture have tables again", out: Empty{}, owner: true, guarded: true, serve: (*call).undrain},
 		route{method: post, path: "/api/v2/owner/resign", summary: "let another capture own the cluster", out: Empty{}, owner: true, guarded: true, serve: (*call).resign},
 		route{method: post, path: "/api/v2/tso", summary: "the upstream's present", in: PDConfig{}, empty: true, out: Timestamp{}, serve: (*call).tso},
 		route{method: get, path: "/api/v2/processors", summary: "changefeeds by capture", out: List[Processor]{}, owner: true, serve: (*call).listProcessors},

@@ -220,9 +220,11 @@ type ProcessorDetail struct {
 	TableIDs []int64 `json:"table_ids"`
 }
 
-// Drained is how many tables a capture still has to give away.
+// Drained is how many tables a capture still has to give away and, ours, what they wait
+// for.
 type Drained struct {
-	CurrentTableCount int `json:"current_table_count"`
+	CurrentTableCount int    `json:"current_table_count"`
+	Reason            string `json:"reason,omitempty"`
 }
 
 // ResolveLock asks to end the locks of one region.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,14 +54,17 @@ func (t *terminal) drainCommand() *cobra.Command {
 	c := t.command("drain", "take a capture's tables away, until it has none", t.drain)
 	c.Flags().StringP("capture-id", "p", "", "the capture's id; capture list prints them")
 	c.Flags().Bool("wait", true, "ask again until the capture has no table")
+	c.Flags().Duration("timeout", 0, "wait no longer than this; 0: until it is done")
+	c.Flags().Bool("undo", false, "let the capture have tables again")
 	need(c, "capture-id")
 	return c
 }
 
-// Draining is asked for again and again, since an owner that comes meanwhile does not
-// know of it. While there is no owner nobody can be asked: an election takes seconds.
+// How often is asked what is left, and how often at least is said what is waited for.
+// While there is no owner nobody can be asked: an election takes seconds.
 const (
 	drainEvery = time.Second
+	drainSay   = 10 // questions
 	awayMost   = 60 // in a row
 )
 
@@ -71,29 +75,44 @@ func (t *terminal) drain(c *cobra.Command) error {
 	}
 	id := str(c, "capture-id")
 	path := "/api/v2/captures/" + url.PathEscape(id) + "/drain"
-	said, away, begun := -1, 0, false
-	for {
-		var left api.Drained
-		err := ask.ask(c.Context(), http.MethodPost, path, nil, nil, &left)
+	if str(c, "undo") == "true" {
+		if err := ask.ask(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
+			return err
+		}
+		return t.done("Capture %s may have tables again.", id)
+	}
+	most, err := c.Flags().GetDuration("timeout")
+	if err != nil || most < 0 {
+		return cdcerr.InvalidArgument.New("--timeout %s: how long to wait, such as 10m; 0 is until it is done", str(c, "timeout"))
+	}
+	said, away, begun := "", 0, false
+	for asked := 0; ; asked++ {
+		var now api.Drained
+		err := ask.ask(c.Context(), http.MethodPost, path, nil, nil, &now)
+		over := most > 0 && time.Duration(asked+1)*drainEvery > most // before the next question
 		switch {
 		case begun && cdcerr.CaptureNotFound.Is(err):
 			return t.done("Capture %s has left the cluster.", id)
-		case err != nil && (status(err) != StatusAway || away == awayMost || !begun && cdcerr.ServerUnreachable.Is(err)):
+		case err != nil && (status(err) != StatusAway || away == awayMost || over || !begun && cdcerr.ServerUnreachable.Is(err)):
 			return err
 		case err != nil:
 			if away++; away == 1 {
 				t.warn("%v; asking again", err)
 			}
-		case left.CurrentTableCount == 0:
+		case now.CurrentTableCount == 0:
 			return t.done("Capture %s has no table.", id)
 		default:
 			away, begun = 0, true
-			if left.CurrentTableCount != said {
-				said = left.CurrentTableCount
-				t.say("Capture %s has %d tables left.", id, said)
+			text := remain(now)
+			if text != said || asked%drainSay == 0 {
+				said = text
+				t.say("Capture %s has %s.", id, text)
 			}
 			if str(c, "wait") == "false" {
-				return t.done("They are taken away for as long as its owner leads.")
+				return t.done("They are taken away until it has none.")
+			}
+			if over {
+				return cdcerr.SchedulerRequest.New("capture %s has %s after %s; they are taken away all the same: ask again, or end it with --undo", id, text, most)
 			}
 		}
 		select {
@@ -102,6 +121,14 @@ func (t *terminal) drain(c *cobra.Command) error {
 			return c.Context().Err()
 		}
 	}
+}
+
+// remain is what a capture has left, and what that waits for.
+func remain(left api.Drained) string {
+	if left.Reason == "" {
+		return fmt.Sprintf("%d tables left", left.CurrentTableCount)
+	}
+	return fmt.Sprintf("%d tables left: %s", left.CurrentTableCount, left.Reason)
 }
 
 func (t *terminal) moveTableCommand() *cobra.Command {

@@ -31,8 +31,8 @@
 //
 // Told to end, a capture says so in its own key, gives up leading, and waits until its
 // parts hold nothing, which is the next owner's to see to; where no other capture is
-// there that takes spans it waits for nobody. That others are drained is known to the
-// owner alone: whoever wants a capture drained asks until it has nothing.
+// there that takes spans it waits for nobody. That a capture is drained stands in etcd as
+// long as its session lives: the next owner goes on with it.
 //
 // The hold on GC stands before a run's first read, and before a changefeed is made
 // or resumed, and is the least of what every changefeed may still need: its life, and

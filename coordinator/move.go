@@ -2,51 +2,70 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/span"
 )
 
-// Drain implements api.Node. It is this owner's until the capture has left; an owner
-// that is drained itself resigns, so that the next one takes its tables.
-func (c *Coordinator) Drain(ctx context.Context, id capture.ID) (int, error) {
+// Drain implements api.Node. It stands in etcd until the capture has left, or it is
+// undone, whoever leads; an owner that is drained itself resigns where somebody else
+// stands for election.
+func (c *Coordinator) Drain(ctx context.Context, id capture.ID) (out api.Drained, err error) {
 	r, err := c.owner()
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	all, err := c.Captures(ctx)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	r.forgetDrained(all)
 	if err := r.mayDrain(id, all); err != nil {
-		return 0, err
+		return out, err
 	}
+	if err := c.cfg.Store.Drain(ctx, r.fence.Fence, id); err != nil {
+		return out, err
+	}
+	r.drain(id, true)
 	if id == c.cfg.Self.ID {
 		// It may be the only one that stands for election, and would be elected again.
 		standing, err := c.cfg.Store.Candidates(ctx)
 		if err != nil {
-			return 0, err
+			return out, err
 		}
 		if !slices.ContainsFunc(standing, func(other capture.ID) bool { return other != id }) {
-			return 0, cdcerr.ServerNotReady.New("capture %s is the owner, and nobody stands for election who could follow it: ask again", id)
+			return out, cdcerr.ServerNotReady.New("capture %s is the owner, and nobody stands for election who could follow it: ask again", id)
 		}
-	} else {
-		r.drain(id)
 	}
 	n, known := r.has(id)
 	if id == c.cfg.Self.ID {
 		r.resign()
 	}
 	if !known {
-		return 0, cdcerr.ServerNotReady.New("capture %s is being drained; how many tables it has is not known, since captures are being asked what they have: ask again", id)
+		return out, cdcerr.ServerNotReady.New("capture %s is being drained; how many tables it has is not known, since captures are being asked what they have: ask again", id)
 	}
-	return n, nil
+	return api.Drained{CurrentTableCount: n, Reason: r.why(id)}, nil
+}
+
+// Undrain implements api.Node.
+func (c *Coordinator) Undrain(ctx context.Context, id capture.ID) error {
+	r, err := c.owner()
+	if err != nil {
+		return err
+	}
+	if err := c.cfg.Store.Undrain(ctx, r.fence.Fence, id); err != nil {
+		return err
+	}
+	r.drain(id, false)
+	return nil
 }
 
 // mayDrain refuses to drain who is not there, and the last one that takes tables.
@@ -82,10 +101,15 @@ func (r *reign) forgetDrained(all []capture.Info) {
 	})
 }
 
-// drain has every run empty a capture, those too that begin later.
-func (r *reign) drain(id capture.ID) {
+// drain has every run empty a capture, those too that begin later, or lets it have spans
+// again.
+func (r *reign) drain(id capture.ID, is bool) {
 	r.mu.Lock()
-	r.drained[id] = true
+	if is {
+		r.drained[id] = true
+	} else {
+		delete(r.drained, id)
+	}
 	r.mu.Unlock()
 	for _, f := range r.all() {
 		if l := f.leads(); l != nil {
@@ -118,6 +142,32 @@ func (r *reign) has(id capture.ID) (n int, known bool) {
 		}
 	}
 	return n, known
+}
+
+// why says what keeps tables on a capture that is drained: of each changefeed how many are
+// how far, and whether anybody takes them.
+func (r *reign) why(id capture.ID) string {
+	var all []string
+	for _, f := range r.all() {
+		l := f.leads()
+		if l == nil {
+			continue
+		}
+		var parts []string
+		states := l.States(id)
+		for _, s := range slices.Sorted(maps.Keys(states)) {
+			parts = append(parts, fmt.Sprintf("%d %v", states[s], s))
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("changefeed %s: %s", f.id, strings.Join(parts, ", "))
+		if !slices.ContainsFunc(l.Standings(), func(s scheduler.Standing) bool { return s.ID != id && s.Takes }) {
+			text += ", and no other capture takes tables at the moment"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
 }
 
 // begins tells whether there is a run, or is to be one.

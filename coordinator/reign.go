@@ -64,6 +64,13 @@ func (r *reign) run(ctx, leaving context.Context) error {
 	if err := r.member.sees(ctx, scheduler.Revision(r.fence.Revision())); err != nil {
 		return err
 	}
+	drained, err := r.cfg.Store.Drained(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range drained {
+		r.drained[id] = true
+	}
 	r.group, ctx = errgroup.WithContext(ctx)
 	// The hold is of what all of them need, so that all are known before the first
 	// one runs.

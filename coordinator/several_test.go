@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -206,7 +207,7 @@ func (c *cluster) drain(id capture.ID) {
 		if err != nil && cdcerr.Fate(err) != cdcerr.Retry && !cdcerr.OwnerNotFound.Is(err) && !cdcerr.ServerNotReady.Is(err) {
 			c.Fatal(err)
 		}
-		return err == nil && left == 0
+		return err == nil && left.CurrentTableCount == 0
 	})
 }
 
@@ -236,6 +237,34 @@ func TestDrain(t *testing.T) {
 	}
 	if _, err := first.Drain(t.Context(), first.Self().ID); !cdcerr.SchedulerRequest.Is(err) {
 		t.Errorf("the only one: %v", err)
+	}
+}
+
+// A capture that is drained stays drained whoever leads, until that is undone.
+func TestDrainOutlivesItsOwner(t *testing.T) {
+	s := newSite(t)
+	c := s.captures(3, "blackhole://")
+	c.spread()
+	first, drained := c.owner(), c.another()
+	id := drained.Self().ID
+	left, err := first.Drain(t.Context(), id)
+	must(t, err)
+	if left.CurrentTableCount > 0 && !strings.Contains(left.Reason, "changefeed default/bank: ") {
+		t.Errorf("%+v", left)
+	}
+	first.end(s)
+	c.gone(first)
+	third := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n != drained })]
+	s.until("the third one has all", func() bool { return len(c.has(third.Self().ID)) == tables })
+	c.caught()
+	if got := c.has(id); len(got) > 0 {
+		t.Errorf("drained, and has %v", got)
+	}
+	s.until("that is undone", func() bool { return c.owner().Undrain(t.Context(), id) == nil })
+	must(t, c.owner().Rebalance(t.Context(), feed))
+	c.spread()
+	if drained, err := third.store.Drained(t.Context()); err != nil || len(drained) > 0 {
+		t.Errorf("%v, %v", drained, err)
 	}
 }
 

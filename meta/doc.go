@@ -7,6 +7,7 @@
 //	Store ─┬─ Captures, Changefeeds, Owner      what stands, typed
 //	       ├─ Watch                             what changes, from then on
 //	       ├─ CreateChangefeed, Put, PutStatus  compare-and-set, under a Fence
+//	       ├─ Drain, Undrain, Drained           who is to be empty, as long as its session lives
 //	       └─ Session ─▶ Campaign ─▶ Leadership a lease, and who leads by it
 //
 // A write names what it saw: it takes effect if the key is still as it was read,

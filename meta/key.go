@@ -35,6 +35,7 @@ const (
 	identityKey
 	ownerKey
 	captureKey
+	drainKey
 	infoKey
 	statusKey
 )
@@ -56,10 +57,12 @@ func (l layout) version() string  { return l.root + "meta/version" }
 func (l layout) identity() string { return l.root + "meta/cluster" }
 func (l layout) owners() string   { return l.root + "owner/" }
 func (l layout) captures() string { return l.root + "capture/" }
+func (l layout) drains() string   { return l.root + "drain/" }
 func (l layout) feeds() string    { return l.root + "changefeed/" }
 
 func (l layout) owner(lease int64) string      { return fmt.Sprintf("%s%016x", l.owners(), lease) }
 func (l layout) capture(id capture.ID) string  { return l.captures() + string(id) }
+func (l layout) drain(id capture.ID) string    { return l.drains() + string(id) }
 func (l layout) info(id ChangefeedID) string   { return l.feed(id) + "/info" }
 func (l layout) status(id ChangefeedID) string { return l.feed(id) + "/status" }
 func (l layout) feed(id ChangefeedID) string   { return l.feeds() + id.Namespace + "/" + id.Name }
@@ -86,6 +89,8 @@ func (l layout) parse(s string) key {
 		return key{kind: ownerKey, lease: parts[1]}
 	case len(parts) == 2 && parts[0] == "capture":
 		return key{kind: captureKey, capture: capture.ID(parts[1])}
+	case len(parts) == 2 && parts[0] == "drain":
+		return key{kind: drainKey, capture: capture.ID(parts[1])}
 	case len(parts) == 4 && parts[0] == "changefeed":
 		k := key{changefeed: ChangefeedID{Namespace: parts[1], Name: parts[2]}}
 		switch parts[3] {

@@ -102,6 +102,7 @@ type View struct {
 type Standing struct {
 	ID       capture.ID
 	Told     bool // it has said all that it holds
+	Takes    bool // it is given spans
 	Liveness capture.Liveness
 	Draining bool
 	Deaf     bool // it cannot follow all of the upstream, and another can
@@ -407,7 +408,7 @@ func (o *Owner) Standings() []Standing {
 	out := make([]Standing, 0, len(o.members))
 	for _, m := range o.members {
 		out = append(out, Standing{
-			ID: m.id, Told: m.told, Liveness: m.liveness, Draining: m.draining, Deaf: o.deaf(m), Sets: len(m.sets),
+			ID: m.id, Told: m.told, Takes: m.takes(), Liveness: m.liveness, Draining: m.draining, Deaf: o.deaf(m), Sets: len(m.sets),
 			Floor: m.floor, Rows: m.rows, Written: m.written, Warning: m.warning, Silent: o.silent(m),
 		})
 	}
@@ -420,6 +421,17 @@ func (o *Owner) Count(id capture.ID) int {
 		return len(m.sets)
 	}
 	return 0
+}
+
+// States are how many spans a capture has a part in, by their state.
+func (o *Owner) States(id capture.ID) map[State]int {
+	out := map[State]int{}
+	if m := o.member(id); m != nil {
+		for _, s := range m.sets {
+			out[s.State]++
+		}
+	}
+	return out
 }
 
 // Sets shows the sets of a table, in key order.

@@ -91,18 +91,29 @@ func (b *Board) Metadata(context.Context) ([]api.Pair, error) {
 func (b *Board) Resign(context.Context) error { return nil }
 
 // Drain takes the three tables of capture-2 between two questions.
-func (b *Board) Drain(_ context.Context, id capture.ID) (int, error) {
+func (b *Board) Drain(_ context.Context, id capture.ID) (out api.Drained, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch id {
 	case "capture-1":
-		return 0, cdcerr.SchedulerRequest.New("capture %s is the only one that takes tables: nobody could take its tables over", id)
+		return out, cdcerr.SchedulerRequest.New("capture %s is the only one that takes tables: nobody could take its tables over", id)
 	case "capture-2":
-		left := max(3-3*b.drains, 0)
-		b.drains++
-		return left, nil
+		if b.drains++; b.drains == 1 {
+			out = api.Drained{CurrentTableCount: 3, Reason: "changefeed default/orders: 2 Prepare, 1 Replicating"}
+		}
+		return out, nil
 	}
-	return 0, cdcerr.CaptureNotFound.New("capture %q", id)
+	return out, cdcerr.CaptureNotFound.New("capture %q", id)
+}
+
+// Undrain lets capture-2 have its tables again.
+func (b *Board) Undrain(_ context.Context, id capture.ID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if id == "capture-2" {
+		b.drains = 0
+	}
+	return nil
 }
 
 // MoveTable moves a table at once.

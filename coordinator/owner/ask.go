@@ -87,6 +87,16 @@ func (l *Loop) Standings() []scheduler.Standing {
 	return l.owner.Standings()
 }
 
+// States are how many spans a capture has a part in, by their state.
+func (l *Loop) States(id capture.ID) map[scheduler.State]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owner == nil {
+		return nil
+	}
+	return l.owner.States(id)
+}
+
 // Set is one span and who has it.
 type Set struct {
 	Span               span.Span
