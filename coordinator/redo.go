@@ -157,22 +157,29 @@ const sweepEvery = 10 * time.Second
 // each once this one has come to where it ended: until then that one is what makes the
 // downstream whole.
 func (o *redoOwner) sweep(ctx context.Context) error {
-	for timer := time.NewTimer(0); ; timer.Reset(sweepEvery) {
+	var left []redo.ID
+	listed := false // what comes to be there later is not of before
+	for timer := time.NewTimer(0); !listed || len(left) > 0; timer.Reset(sweepEvery) {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
 		}
-		left, err := o.log.removeOthers(ctx, o.Limit())
+		var err error
+		if !listed {
+			left, err = o.log.others(ctx)
+			listed = err == nil
+		}
+		if listed {
+			left, err = o.log.removeThose(ctx, left, o.Limit())
+		}
 		if err != nil && ctx.Err() == nil {
 			o.log.log.Info("redo logs of before stay for now", "error", err)
 		}
-		if err == nil && left == 0 {
-			<-ctx.Done()
-			return ctx.Err()
-		}
 	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // others are the changefeed's logs but this.
@@ -186,24 +193,20 @@ func (r *redoLog) others(ctx context.Context) (out []redo.ID, err error) {
 	return out, err
 }
 
-// removeOthers removes those that end at or below a timestamp, and tells how many are left.
-func (r *redoLog) removeOthers(ctx context.Context, resolved tso.TS) (left int, err error) {
-	others, err := r.others(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, id := range others {
+// removeThose removes those that end at or below a timestamp, and tells which are left.
+func (r *redoLog) removeThose(ctx context.Context, those []redo.ID, resolved tso.TS) (left []redo.ID, err error) {
+	for i, id := range those {
 		last, err := redo.LastMeta(ctx, r.bucket, id)
 		switch {
-		case cdcerr.RedoMetaNotFound.Is(err): // somebody else has removed it, as far as it counts
+		case cdcerr.RedoMetaNotFound.Is(err): // it was removed before, as far as it counts
 		case err != nil:
-			return left, err
+			return append(left, those[i:]...), err
 		case last.Resolved > resolved:
-			left++
+			left = append(left, id)
 			continue
 		}
 		if err := redo.Remove(ctx, r.bucket, id); err != nil {
-			return left, err
+			return append(left, those[i:]...), err
 		}
 		r.log.Info("a redo log of before was removed", "log", id.String())
 	}

@@ -3,7 +3,9 @@ package redo_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +131,28 @@ func TestCrashMatrixInDirectory(t *testing.T) {
 		}
 	}
 	t.Logf("%d points", points)
+}
+
+// The same on a real S3 server, at a share of the points; make heavy takes all.
+func TestCrashMatrixOnS3(t *testing.T) {
+	step := 16
+	if os.Getenv("SLUICE_HEAVY") != "" {
+		step = 1
+	}
+	at, query, _ := strings.Cut(objstoretest.S3(t), "?")
+	points := 0
+	for i, fault := range objstoretest.Faults() {
+		for n, met := 1+i*step/len(objstoretest.Faults()), true; met; n += step {
+			b, err := objstore.Open(t.Context(), fmt.Sprintf("%s/%v-%d?%s", at, fault, n, query))
+			must(t, err)
+			if met = crash(t, b, 3, 0, n, fault); met {
+				points++
+			}
+			must(t, b.Close())
+		}
+	}
+	t.Logf("%d points", points)
+	if points < 4 {
+		t.Errorf("%d points: a life has more operations", points)
+	}
 }
