@@ -146,8 +146,21 @@ func (c *Config) Check(u URI) (notes []string, err error) {
 	if err == nil && c.EnableSyncPoint && kind != kindMySQL {
 		err = cdcerr.ConfigInvalid.New("enable-sync-point: sync points are rows in a database, and %s has none", handed)
 	}
+	if err == nil && c.Consistent.On() && kind == kindMySQL && recordsNoDDL(handed) {
+		err = cdcerr.ConfigInvalid.New("consistent.level = %q with enable-ddl-ts = false: the redo log is applied from where the downstream's record of DDLs says; want enable-ddl-ts left out, or level \"none\"", c.Consistent.Level)
+	}
 	if err == nil {
 		err = c.checkSplit(handed)
 	}
 	return append(notes, more...), err
+}
+
+// recordsNoDDL tells whether a sink is told to keep no record of DDLs.
+func recordsNoDDL(u URI) bool {
+	_, parsed, err := kindOf(u)
+	if err != nil {
+		return false
+	}
+	on, err := strconv.ParseBool(parsed.Query().Get("enable-ddl-ts"))
+	return err == nil && !on
 }

@@ -32,7 +32,7 @@ func (t *terminal) redoCommand() *cobra.Command {
 	verify := t.command("verify", "read the whole of a log, and say up to where recovery is possible", t.redoVerify)
 	apply := t.command("apply", "bring a downstream to the upstream's snapshot at the log's resolved-ts", t.redoApply)
 	apply.Flags().String("sink-uri", "", "the downstream; rows are written in safe mode")
-	apply.Flags().String("cluster-id", "default", "the cluster's id, by which the downstream knows which DDLs it has seen")
+	apply.Flags().String("cluster-id", "", "the cluster-id of the servers that wrote the log; the log has it, another one is refused")
 	apply.Flags().Int64("memory-limit", 10<<30, "bytes of memory")
 	apply.Flags().Bool("enable-profiling", false, "no effect")
 	apply.Flags().String("log-level", "info", "no effect: a command has no log")
@@ -62,19 +62,19 @@ func (t *terminal) withLog(c *cobra.Command, do func(ctx context.Context, b objs
 		return err
 	}
 	var ids []redo.ID
-	var names []string
+	names := []string{""}
 	for _, id := range all {
 		wants := func(flag, is string) bool { return str(c, flag) == "" || str(c, flag) == is }
 		if wants("changefeed-id", id.Changefeed) && wants("namespace", id.Namespace) && wants("incarnation", id.Incarnation) {
 			ids = append(ids, id)
 		}
-		names = append(names, fmt.Sprintf("--namespace %s --changefeed-id %s --incarnation %s", id.Namespace, id.Changefeed, id.Incarnation))
+		names = append(names, logLine(ctx, b, id))
 	}
 	switch {
 	case len(all) == 0:
 		return cdcerr.RedoMetaNotFound.New("%s holds no redo log", b)
 	case len(ids) != 1:
-		return cdcerr.InvalidArgument.New("%s holds %d redo logs, of which %d are meant; name one: %s", b, len(all), len(ids), strings.Join(names, "; "))
+		return cdcerr.InvalidArgument.New("%s holds %d redo logs, of which %d are meant; name one:%s", b, len(all), len(ids), strings.Join(names, "\n  "))
 	}
 	inv, err := redo.Open(ctx, b, ids[0])
 	if err != nil {
@@ -84,6 +84,20 @@ func (t *terminal) withLog(c *cobra.Command, do func(ctx context.Context, b objs
 		fmt.Fprintf(t.Err, "note: %s\n", note)
 	}
 	return do(ctx, b, inv)
+}
+
+// logLine is the flags that name a log, and what its meta says.
+func logLine(ctx context.Context, b objstore.Bucket, id redo.ID) string {
+	line := fmt.Sprintf("--namespace %s --changefeed-id %s --incarnation %s", id.Namespace, id.Changefeed, id.Incarnation)
+	m, err := redo.LastMeta(ctx, b, id)
+	if err != nil {
+		return line + ": " + err.Error()
+	}
+	line += fmt.Sprintf(": checkpoint-ts %d, resolved-ts %d (%s UTC)", m.Checkpoint, m.Resolved, when(m.Resolved))
+	if m.Resolved < m.ExactFrom {
+		line += fmt.Sprintf("; it makes no snapshot below %d", m.ExactFrom)
+	}
+	return line
 }
 
 // logText is a log, for programs.
@@ -127,11 +141,11 @@ func (t *terminal) redoMeta(c *cobra.Command) error {
 	return t.withLog(c, func(_ context.Context, _ objstore.Bucket, inv *redo.Inventory) error {
 		if t.output == "json" {
 			t.print(t.Out, logTextOf(inv, false))
-			return nil
+			return inv.Err()
 		}
 		// TiCDC's words.
 		fmt.Fprintf(t.Out, "checkpoint-ts:%d, resolved-ts:%d, version:%d\n", inv.Meta.Checkpoint, inv.Meta.Resolved, inv.Meta.Version)
-		return nil
+		return inv.Err()
 	})
 }
 
@@ -139,7 +153,7 @@ func (t *terminal) redoInspect(c *cobra.Command) error {
 	return t.withLog(c, func(_ context.Context, _ objstore.Bucket, inv *redo.Inventory) error {
 		if t.output == "json" {
 			t.print(t.Out, logTextOf(inv, true))
-			return nil
+			return inv.Err()
 		}
 		t.say("redo log of %s/%s, upstream %d, incarnation %s", inv.ID.Namespace, inv.ID.Changefeed, inv.ID.Cluster, inv.ID.Incarnation)
 		t.say("checkpoint-ts %d (%s UTC), resolved-ts %d (%s UTC)", inv.Meta.Checkpoint, when(inv.Meta.Checkpoint), inv.Meta.Resolved, when(inv.Meta.Resolved))
@@ -149,10 +163,7 @@ func (t *terminal) redoInspect(c *cobra.Command) error {
 		}
 		t.rows(lines)
 		t.say("%d files are needed, %d bytes; %d that nobody needs, %d that nobody counts on yet", len(inv.Files), inv.Bytes(), inv.Below, inv.Beyond)
-		for _, p := range inv.Problems {
-			t.say("missing: %s", p)
-		}
-		return nil
+		return inv.Err()
 	})
 }
 
@@ -190,8 +201,11 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		if err := inv.Err(); err != nil {
 			return err
 		}
+		if said := str(c, "cluster-id"); said != "" && said != inv.ID.Servers {
+			return cdcerr.InvalidArgument.New("--cluster-id %s: the log was written by servers with cluster-id %q; leave the flag out", said, inv.ID.Servers)
+		}
 		s, err := downstream.Open(ctx, uri, downstream.Config{
-			Cluster: str(c, "cluster-id"), Changefeed: inv.ID.Namespace + "/" + inv.ID.Changefeed, Upstream: inv.ID.Cluster, Life: inv.ID.Life(),
+			Cluster: inv.ID.Servers, Changefeed: inv.ID.Namespace + "/" + inv.ID.Changefeed, Upstream: inv.ID.Cluster, Life: inv.ID.Life(),
 		})
 		if err != nil {
 			return err
@@ -204,7 +218,10 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 			if leave, err = u.TakeOver(ctx); err != nil {
 				return err
 			}
-			if inv, err = redo.Open(ctx, b, inv.ID); err != nil {
+			if inv, err = redo.Open(ctx, b, inv.ID); err == nil {
+				err = inv.Err()
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -233,6 +250,7 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		t.say("Applied %d rows of %d transactions and %d DDLs.", done.Rows, done.Txns, done.DDLs)
 		t.say("The downstream is the upstream's snapshot at %d (%s UTC): every file of the log in (%d, %d] was there and whole, and nothing above was applied.",
 			inv.Meta.Resolved, when(inv.Meta.Resolved), inv.Meta.Checkpoint, inv.Meta.Resolved)
+		t.say("Servers that still run, or are started again, write to it once more: keep them stopped, or the changefeed paused or removed, before the downstream is used.")
 		return nil
 	})
 }

@@ -29,7 +29,7 @@ func redoLog(t *testing.T, dir string, ids ...redo.ID) string {
 	defer b.Close()
 	cfg := redo.Default()
 	for _, id := range ids {
-		if err := redo.Claim(t.Context(), cfg, b, id.Cluster); err != nil {
+		if err := redo.Claim(t.Context(), cfg, b, id); err != nil {
 			t.Fatal(err)
 		}
 		m, err := redo.OpenMeta(t.Context(), cfg, b, id, 1, tso.New(1_700_000_000_000, 0))
@@ -60,8 +60,8 @@ func typedIn(t *testing.T, args ...string) (status int, out, complaint string) {
 }
 
 func TestRedoCommands(t *testing.T) {
-	one := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation("2026/1", "")}
-	two := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "other", Incarnation: "x"}
+	one := redo.ID{Cluster: 7, Servers: "here", Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation("2026/1", "")}
+	two := redo.ID{Cluster: 7, Servers: "here", Namespace: "default", Changefeed: "other", Incarnation: "x"}
 	dir := t.TempDir()
 	uri := redoLog(t, filepath.Join(dir, "one"), one)
 	if status, out, complaint := typedIn(t, "redo", "meta", "--storage", uri); status != 0 || out != "checkpoint-ts:445644800000000000, resolved-ts:445644800524288000, version:1\n" {
@@ -77,8 +77,11 @@ func TestRedoCommands(t *testing.T) {
 	if status, out, complaint := typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://"); status != 0 || !strings.Contains(out, "Applied 0 rows of 0 transactions and 1 DDLs") || !strings.Contains(out, "100 % of the log") || !strings.Contains(out, "about 0s to go") || !strings.Contains(out, "snapshot at 445644800524288000") {
 		t.Errorf("%d %s %s", status, out, complaint)
 	}
+	if status, _, complaint := typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://", "--cluster-id", "other"); status != cli.StatusTyped || !strings.Contains(complaint, `written by servers with cluster-id "here"`) {
+		t.Errorf("%d %s", status, complaint)
+	}
 	both := redoLog(t, filepath.Join(dir, "two"), one, two)
-	if status, out, complaint := typedIn(t, "redo", "meta", "--storage", both); status != cli.StatusTyped || !strings.Contains(complaint, "--changefeed-id other") {
+	if status, out, complaint := typedIn(t, "redo", "meta", "--storage", both); status != cli.StatusTyped || !strings.Contains(complaint, "--changefeed-id other --incarnation x: checkpoint-ts 445644800000000000, resolved-ts 445644800524288000") {
 		t.Errorf("two logs: %d %s %s", status, out, complaint)
 	}
 	status, out, complaint = typedIn(t, "redo", "verify", "-o", "json", "--storage", both, "-c", "other", "-n", "default")

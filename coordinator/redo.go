@@ -32,9 +32,9 @@ type redoLog struct {
 	log    *slog.Logger
 }
 
-// openRedo finds a changefeed's redo log; nil where it has none. Life is what the
-// downstream knows it by. Nothing is asked of the storage yet. The log is to be closed.
-func openRedo(ctx context.Context, info *changefeed.Info, life, version string, log *slog.Logger) (*redoLog, error) {
+// openRedo finds a changefeed's redo log; nil where it has none. Servers and life are what
+// the downstream knows it by. Nothing is asked of the storage yet. The log is to be closed.
+func openRedo(ctx context.Context, info *changefeed.Info, servers, life, version string, log *slog.Logger) (*redoLog, error) {
 	if !info.Config.Consistent.On() {
 		return nil, nil
 	}
@@ -51,13 +51,13 @@ func openRedo(ctx context.Context, info *changefeed.Info, life, version string, 
 	if err != nil {
 		return nil, fmt.Errorf("consistent.storage: %w", err)
 	}
-	id := redo.ID{Cluster: info.UpstreamID, Namespace: info.Namespace, Changefeed: info.Name, Incarnation: redo.Incarnation(life, wants)}
+	id := redo.ID{Cluster: info.UpstreamID, Servers: servers, Namespace: info.Namespace, Changefeed: info.Name, Incarnation: redo.Incarnation(life, wants)}
 	return &redoLog{bucket: bucket, id: id, cfg: cfg, log: log}, id.Validate()
 }
 
 // redoLog is a changefeed's redo log in an epoch, nil where it has none.
 func (c *Coordinator) redoLog(ctx context.Context, info *changefeed.Info, epoch uint64, log *slog.Logger) (*redoLog, error) {
-	return openRedo(ctx, info, c.downstream(info, epoch).Life, c.cfg.Version, log)
+	return openRedo(ctx, info, c.cfg.ClusterID, c.downstream(info, epoch).Life, c.cfg.Version, log)
 }
 
 func (r *redoLog) close() {
@@ -112,7 +112,7 @@ func (r *redoLog) probe(ctx context.Context) error {
 	defer cancel()
 	err := objstore.Probe(ctx, r.bucket, "sluice-probe-"+strings.ToLower(rand.Text()))
 	if err == nil {
-		err = redo.Claim(ctx, r.cfg, r.bucket, r.id.Cluster)
+		err = redo.Claim(ctx, r.cfg, r.bucket, r.id)
 	}
 	switch {
 	case err == nil:
@@ -125,10 +125,10 @@ func (r *redoLog) probe(ctx context.Context) error {
 }
 
 // lead takes the log over for an owner of this revision. A log of which nothing is there
-// yet begins at the checkpoint.
-func (r *redoLog) lead(ctx context.Context, revision int64, checkpoint tso.TS, trouble func(error)) (owner.Redo, error) {
+// yet begins at the checkpoint, on a downstream that may hold rows of up to now.
+func (r *redoLog) lead(ctx context.Context, revision int64, checkpoint tso.TS, now func(context.Context) (tso.TS, error), trouble func(error)) (owner.Redo, error) {
 	cfg := r.cfg
-	cfg.Trouble = trouble
+	cfg.Trouble, cfg.Ahead = trouble, now
 	l, err := redo.TakeOver(ctx, cfg, r.bucket, r.id, revision, checkpoint)
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func (o *redoOwner) Run(ctx context.Context) error {
 const sweepEvery = 10 * time.Second
 
 // sweep removes the logs that the changefeed had in earlier lives, or with another filter,
-// each once this one has come to where it ended: until then that one is what makes the
-// downstream whole.
+// each once this one makes a snapshot by itself and has come to where that ended: until then
+// that one is what makes the downstream whole.
 func (o *redoOwner) sweep(ctx context.Context) error {
 	var left []redo.ID
 	listed := false // what comes to be there later is not of before
@@ -171,7 +171,7 @@ func (o *redoOwner) sweep(ctx context.Context) error {
 			left, err = o.log.others(ctx)
 			listed = err == nil
 		}
-		if listed {
+		if listed && o.Exact() {
 			left, err = o.log.removeThose(ctx, left, o.Limit())
 		}
 		if err != nil && ctx.Err() == nil {
@@ -184,7 +184,7 @@ func (o *redoOwner) sweep(ctx context.Context) error {
 
 // others are the changefeed's logs but this.
 func (r *redoLog) others(ctx context.Context) (out []redo.ID, err error) {
-	all, err := redo.Folders(ctx, r.bucket, r.id.Cluster)
+	all, err := redo.Folders(ctx, r.bucket, r.id)
 	for _, id := range all {
 		if id.Namespace == r.id.Namespace && id.Changefeed == r.id.Changefeed && id != r.id {
 			out = append(out, id)

@@ -41,7 +41,7 @@ type ownerLife struct {
 // sweep; it goes on when that is over.
 func leadTo(ctx context.Context, r *redoLog, revision int64, upto tso.TS, jobs ...int64) (l *ownerLife, err error) {
 	l = &ownerLife{ran: make(chan error, 1)}
-	if l.of, err = r.lead(ctx, revision, redoBegins, func(error) {}); err != nil {
+	if l.of, err = r.lead(ctx, revision, redoBegins, nil, func(error) {}); err != nil {
 		l.ran <- err
 		return l, err
 	}
@@ -149,7 +149,7 @@ func ownersCrash(t *testing.T, n int, fault objstoretest.Fault) (met bool) {
 	if jobs, resolved := inLog(t, log); resolved != 200 || len(jobs) != 2 {
 		t.Fatalf("the log has %v up to %d", jobs, resolved)
 	}
-	if all, err := redo.Folders(t.Context(), bucket, log.id.Cluster); err != nil || len(all) != 1 || all[0] != log.id {
+	if all, err := redo.Folders(t.Context(), bucket, log.id); err != nil || len(all) != 1 || all[0] != log.id {
 		t.Fatalf("of the log of before something is there still: %v, %v", all, err)
 	}
 	return met

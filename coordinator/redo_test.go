@@ -27,7 +27,7 @@ func logOf(t *testing.T, dir, life string, change func(*changefeed.Info)) *redoL
 	if change != nil {
 		change(&info)
 	}
-	r, err := openRedo(t.Context(), &info, life, "test", slog.New(slog.DiscardHandler))
+	r, err := openRedo(t.Context(), &info, "default", life, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAStorageIsLookedAtFirst(t *testing.T) {
 	}
 	info := changefeed.Info{Namespace: "default", Name: "orders", UpstreamID: 7, Config: changefeed.Default()}
 	info.Config.Consistent.Level, info.Config.Consistent.Storage = "eventual", changefeed.URI("file://"+file)
-	if _, err := openRedo(t.Context(), &info, "2026/1", "test", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "consistent.storage: ") {
+	if _, err := openRedo(t.Context(), &info, "default", "2026/1", "test", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "consistent.storage: ") {
 		t.Errorf("a file is taken for a directory: %v", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestAStorageIsLookedAtFirst(t *testing.T) {
 func TestARedoLogHasOneOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := logOf(t, t.TempDir(), "2026/1", nil)
-		first, err := r.lead(t.Context(), 5, 100, func(error) {})
+		first, err := r.lead(t.Context(), 5, 100, nil, func(error) {})
 		if err != nil || first.Limit() != 100 {
 			t.Fatalf("%v, meta %d", err, first.Limit())
 		}
@@ -115,7 +115,7 @@ func TestARedoLogHasOneOwner(t *testing.T) {
 		if err := first.Advance(100, 150, [][]byte{[]byte("what?")}); !cdcerr.RedoCorrupted.Is(err) {
 			t.Errorf("extents of nobody: %v", err)
 		}
-		second, err := r.lead(t.Context(), 6, 100, func(error) {})
+		second, err := r.lead(t.Context(), 6, 100, nil, func(error) {})
 		if err != nil || second.Limit() != 150 {
 			t.Fatalf("%v, meta %d", err, second.Limit())
 		}
@@ -134,9 +134,9 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		lead := func(life string, at tso.TS) (*redoLog, func(tso.TS)) {
+		lead := func(life string, at, ahead tso.TS) (*redoLog, func(tso.TS)) {
 			r := logOf(t, dir, life, nil)
-			o, err := r.lead(ctx, 5, at, func(error) {})
+			o, err := r.lead(ctx, 5, at, func(context.Context) (tso.TS, error) { return ahead, nil }, func(error) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,14 +155,18 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 			}
 			return len(all)
 		}
-		_, to := lead("2026/1", 100)
+		_, to := lead("2026/1", 100, 100)
 		to(200)
-		next, to := lead("2026/2", 50)
+		next, to := lead("2026/2", 50, 210)
 		to(199)
 		if n := logs(next); n != 2 {
 			t.Errorf("there are %d logs, and the last one has not come to where the first has ended", n)
 		}
-		to(200)
+		to(209)
+		if n := logs(next); n != 2 {
+			t.Errorf("there are %d logs, and the last one makes no snapshot by itself yet", n)
+		}
+		to(210)
 		if n := logs(next); n != 1 {
 			t.Errorf("there are %d logs", n)
 		}

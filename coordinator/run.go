@@ -111,7 +111,7 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	if redo != nil {
 		defer redo.close()
 		cfg.Redo = func(ctx context.Context, checkpoint tso.TS) (owner.Redo, error) {
-			return redo.lead(ctx, f.reign.fence.Revision(), checkpoint, func(err error) {
+			return redo.lead(ctx, f.reign.fence.Revision(), checkpoint, f.reign.cfg.Capture.Client.TS, func(err error) {
 				if err != nil {
 					f.warn(s.Run, changefeed.NewFault(err, f.reign.cfg.Self.Address, f.reign.cfg.Now()))
 				}

@@ -68,7 +68,7 @@ func (n *notes) Close() error                             { return nil }
 // all of it is to be applied.
 func write(t testing.TB, b objstore.Bucket, cfg redo.Config, rec *redotest.Recording, writers int) *redo.Inventory {
 	t.Helper()
-	must(t, redo.Claim(t.Context(), cfg, b, testID.Cluster))
+	must(t, redo.Claim(t.Context(), cfg, b, testID))
 	meta, err := redo.OpenMeta(t.Context(), cfg, b, testID, 1, rec.Start)
 	must(t, err)
 	ddls, err := redo.NewDDLWriter(cfg, b, testID)

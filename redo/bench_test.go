@@ -33,7 +33,7 @@ func benchRows(n int) []*event.RawKV {
 // writeRows writes a log of them and gives its inventory.
 func writeRows(b testing.TB, bucket objstore.Bucket, rows []*event.RawKV) *redo.Inventory {
 	cfg := redo.Default()
-	must(b, redo.Claim(b.Context(), cfg, bucket, testID.Cluster))
+	must(b, redo.Claim(b.Context(), cfg, bucket, testID))
 	m, err := redo.OpenMeta(b.Context(), cfg, bucket, testID, 1, start)
 	must(b, err)
 	w := redo.NewWriter(cfg, bucket, testID, start)

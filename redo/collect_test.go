@@ -264,13 +264,13 @@ func TestRemovalIsFinished(t *testing.T) {
 	if ids, err := redo.Find(ctx, h); err != nil || len(ids) != 0 {
 		t.Errorf("%v %v", ids, err)
 	}
-	all, err := redo.Folders(ctx, h, testID.Cluster)
+	all, err := redo.Folders(ctx, h, testID)
 	must(t, err)
 	if len(all) != 1 || all[0] != testID {
 		t.Fatalf("%v", all)
 	}
 	must(t, redo.Remove(ctx, h, all[0]))
-	if all, err = redo.Folders(ctx, h, testID.Cluster); err != nil || len(all) != 0 {
+	if all, err = redo.Folders(ctx, h, testID); err != nil || len(all) != 0 {
 		t.Errorf("%v %v", all, err)
 	}
 }
@@ -345,7 +345,7 @@ func TestSilentStorageIsToldOf(t *testing.T) {
 			pass(time.Minute)
 			return objstoretest.None
 		}}
-		must(t, redo.Claim(t.Context(), cfg, b, 7))
+		must(t, redo.Claim(t.Context(), cfg, b, redo.ID{Cluster: 7}))
 		if len(told) != 2 || !cdcerr.StorageAPI.Is(told[0]) || told[1] != nil {
 			t.Errorf("%v", told)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/redo/record"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // Config is what a changefeed's [consistent] says, in Go's types.
@@ -28,6 +29,10 @@ type Config struct {
 	QuotaBytes int64
 	Codec      record.Codec
 	Program    string // what stands in the files as their writer
+
+	// Ahead tells, when a log begins, up to where the downstream may hold rows: nil for
+	// no further than where the log begins.
+	Ahead func(ctx context.Context) (tso.TS, error)
 
 	// Trouble is told what is wrong with the storage while it is tried again, and
 	// nil when it works again. It must not block.

@@ -69,8 +69,12 @@ func (inv *Inventory) Recoverable() tso.TS {
 	return max(ts, inv.Meta.Checkpoint)
 }
 
-// Err is nil for a log that is whole.
+// Err is nil for a log that is whole, and that makes a snapshot.
 func (inv *Inventory) Err() error {
+	if m := &inv.Meta; len(inv.Problems) == 0 && m.Resolved < m.ExactFrom {
+		return cdcerr.RedoTooYoung.New("redo log %v: it began at %d, where the downstream may have held what is committed up to %d, and its resolved-ts is %d: it makes a snapshot from %d on",
+			inv.ID, m.Checkpoint, m.ExactFrom, m.Resolved, m.ExactFrom)
+	}
 	if len(inv.Problems) == 0 {
 		return nil
 	}
@@ -91,16 +95,18 @@ func Open(ctx context.Context, b objstore.Bucket, id ID) (*Inventory, error) {
 		notes = append(notes, fmt.Sprintf("%s has no %s: whose log this is its meta says", b, ownership))
 	case err != nil:
 		return nil, err
-	case o.Cluster != id.Cluster:
-		return nil, cdcerr.RedoForeign.New("%s holds the redo logs of the cluster %d, asked for is one of %d", b, o.Cluster, id.Cluster)
+	default:
+		if err := o.check(b, id); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		meta, _, err := latest(ctx, b, id)
 		if err != nil {
 			return nil, err
 		}
-		if meta.Cluster != id.Cluster {
-			return nil, cdcerr.RedoForeign.New("%s: the log %v is one of the cluster %d, asked for is one of %d", b, id, meta.Cluster, id.Cluster)
+		if err := (owned{Cluster: meta.Cluster, Servers: meta.Servers}).check(b, id); err != nil {
+			return nil, err
 		}
 		inv, err := take(ctx, b, id, meta)
 		if err != nil {

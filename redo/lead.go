@@ -16,6 +16,8 @@ type Lead struct {
 	keeper *Keeper
 	ddls   *DDLWriter
 
+	exactFrom tso.TS
+
 	mu     sync.Mutex
 	extent record.Extent // of ddls; guarded by mu
 }
@@ -23,7 +25,7 @@ type Lead struct {
 // TakeOver claims the place and the log's meta for an owner of this revision. A log of
 // which nothing is there yet begins at the checkpoint.
 func TakeOver(ctx context.Context, cfg Config, b objstore.Bucket, id ID, revision int64, checkpoint tso.TS) (*Lead, error) {
-	if err := Claim(ctx, cfg, b, id.Cluster); err != nil {
+	if err := Claim(ctx, cfg, b, id); err != nil {
 		return nil, err
 	}
 	meta, err := OpenMeta(ctx, cfg, b, id, revision, checkpoint)
@@ -34,7 +36,7 @@ func TakeOver(ctx context.Context, cfg Config, b objstore.Bucket, id ID, revisio
 	if err != nil {
 		return nil, err
 	}
-	return &Lead{meta: meta, keeper: NewKeeper(meta), ddls: ddls}, nil
+	return &Lead{meta: meta, keeper: NewKeeper(meta), ddls: ddls, exactFrom: meta.stored.ExactFrom}, nil
 }
 
 // DDLs returns when the DDLs are on the storage.
@@ -67,6 +69,10 @@ func (l *Lead) Advance(checkpoint, resolved tso.TS, extents [][]byte) error {
 	l.keeper.Advance(m)
 	return nil
 }
+
+// Exact tells whether the log makes a snapshot by itself: not before its meta has passed
+// what the downstream may have held when it began.
+func (l *Lead) Exact() bool { return l.Limit() >= l.exactFrom }
 
 // Limit is what the meta on the storage says.
 func (l *Lead) Limit() tso.TS { return l.meta.Gate().Limit() }

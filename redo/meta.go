@@ -55,12 +55,16 @@ func OpenMeta(ctx context.Context, cfg Config, b objstore.Bucket, id ID, revisio
 		return nil, fmt.Errorf("redo log %v: %w", id, err)
 	}
 	m.stored = record.Meta{
-		Version: record.Version, Cluster: id.Cluster, Namespace: id.Namespace, Changefeed: id.Changefeed, Incarnation: id.Incarnation,
+		Version: record.Version, Cluster: id.Cluster, Servers: id.Servers, Namespace: id.Namespace, Changefeed: id.Changefeed, Incarnation: id.Incarnation,
 		Owner: revision, Life: 1, Checkpoint: start, Resolved: start,
 	}
 	if last != nil {
 		if err := m.follow(last, revision); err != nil {
 			return nil, err
+		}
+	} else if cfg.Ahead != nil {
+		if m.stored.ExactFrom, err = cfg.Ahead(ctx); err != nil {
+			return nil, fmt.Errorf("redo log %v: %w", id, err)
 		}
 	}
 	if err := m.claim(ctx); err != nil {
@@ -122,6 +126,7 @@ func (m *Meta) follow(last *record.Meta, revision int64) error {
 			"log", m.id.String(), "meta", last.Number, "resolved", last.Resolved, "checkpoint", start)
 	}
 	m.stored = merged(m.stored, Mark{Checkpoint: last.Checkpoint, Resolved: last.Resolved, Extents: last.Writers})
+	m.stored.ExactFrom = last.ExactFrom
 	return nil
 }
 
@@ -238,7 +243,7 @@ func (m *Meta) meet(next record.Meta, last *record.Meta) (record.Meta, error) {
 	}
 	claim := next.Claim
 	next = merged(next, Mark{Checkpoint: last.Checkpoint, Resolved: last.Resolved, Extents: last.Writers})
-	next.Claim = claim
+	next.Claim, next.ExactFrom = claim, last.ExactFrom
 	return next, nil
 }
 

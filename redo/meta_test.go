@@ -22,7 +22,7 @@ import (
 
 func openMeta(t *testing.T, b objstore.Bucket, revision int64) *redo.Meta {
 	t.Helper()
-	must(t, redo.Claim(t.Context(), redo.Default(), b, testID.Cluster))
+	must(t, redo.Claim(t.Context(), redo.Default(), b, testID))
 	m, err := redo.OpenMeta(t.Context(), redo.Default(), b, testID, revision, start)
 	must(t, err)
 	return m
@@ -114,7 +114,7 @@ func TestOwnersRace(t *testing.T) {
 
 func ownersRace(t *testing.T, seed uint64) {
 	memory := objstore.NewMemory()
-	must(t, redo.Claim(t.Context(), redo.Default(), memory, testID.Cluster))
+	must(t, redo.Claim(t.Context(), redo.Default(), memory, testID))
 	var g errgroup.Group
 	for owner := range int64(3) {
 		rng := rand.New(rand.NewPCG(seed, uint64(owner)))
@@ -187,7 +187,7 @@ func TestKeeper(t *testing.T) {
 		b := objstore.NewMemory()
 		cfg := testConfig()
 		cfg.CollectEvery = time.Millisecond
-		must(t, redo.Claim(t.Context(), cfg, b, testID.Cluster))
+		must(t, redo.Claim(t.Context(), cfg, b, testID))
 		m, err := redo.OpenMeta(t.Context(), cfg, b, testID, 1, start)
 		must(t, err)
 		k := redo.NewKeeper(m)
@@ -223,10 +223,13 @@ func TestPlaces(t *testing.T) {
 	if _, err := redo.Find(ctx, b); !cdcerr.RedoMetaNotFound.Is(err) {
 		t.Errorf("an empty place: %v", err)
 	}
-	must(t, redo.Claim(ctx, cfg, b, 7))
-	must(t, redo.Claim(ctx, cfg, b, 7))
-	if err := redo.Claim(ctx, cfg, b, 8); !cdcerr.RedoForeign.Is(err) || !strings.Contains(err.Error(), "7") {
+	must(t, redo.Claim(ctx, cfg, b, redo.ID{Cluster: 7}))
+	must(t, redo.Claim(ctx, cfg, b, redo.ID{Cluster: 7}))
+	if err := redo.Claim(ctx, cfg, b, redo.ID{Cluster: 8}); !cdcerr.RedoForeign.Is(err) || !strings.Contains(err.Error(), "7") {
 		t.Errorf("another cluster's: %v", err)
+	}
+	if err := redo.Claim(ctx, cfg, b, redo.ID{Cluster: 7, Servers: "another"}); !cdcerr.RedoForeign.Is(err) || !strings.Contains(err.Error(), `"another"`) {
+		t.Errorf("other servers of this cluster: %v", err)
 	}
 	other := testID
 	other.Cluster = 8
@@ -238,12 +241,31 @@ func TestPlaces(t *testing.T) {
 		"something else\n":                 cdcerr.RedoForeign,
 	} {
 		must(t, b.Put(ctx, "sluice-redo.json", []byte(content)))
-		if err := redo.Claim(ctx, cfg, b, 7); !code.Is(err) {
+		if err := redo.Claim(ctx, cfg, b, redo.ID{Cluster: 7}); !code.Is(err) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
 	must(t, b.Put(ctx, "sluice-redo.json", []byte(`{"vers`)))
-	must(t, redo.Claim(ctx, cfg, b, 7))
+	must(t, redo.Claim(ctx, cfg, b, redo.ID{Cluster: 7}))
+}
+
+// A log that begins on a downstream that is further makes no snapshot before it has come
+// to there, whoever leads it then.
+func TestExactFrom(t *testing.T) {
+	ctx, b, cfg := t.Context(), objstore.NewMemory(), redo.Default()
+	must(t, redo.Claim(ctx, cfg, b, testID))
+	cfg.Ahead = func(context.Context) (tso.TS, error) { return 1800, nil }
+	for revision, resolved := range []tso.TS{1500, 1799, 1800} {
+		m, err := redo.OpenMeta(ctx, cfg, b, testID, int64(revision+1), start)
+		must(t, err)
+		must(t, m.Advance(ctx, redo.Mark{Resolved: resolved}))
+		cfg.Ahead = func(context.Context) (tso.TS, error) { return 9999, nil } // of a log that is there already
+		inv, err := redo.Open(ctx, b, testID)
+		must(t, err)
+		if err := inv.Err(); cdcerr.RedoTooYoung.Is(err) != (resolved < 1800) || err != nil && resolved == 1800 {
+			t.Errorf("at %d: %v", resolved, err)
+		}
+	}
 }
 
 // A changefeed of an old one's name begins with nothing of it, and what is removed

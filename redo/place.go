@@ -20,11 +20,13 @@ const ownership = "sluice-redo.json"
 type owned struct {
 	Version int    `json:"version"`
 	Cluster uint64 `json:"cluster"`
+	Servers string `json:"servers"`
 }
 
 // ID names one log.
 type ID struct {
 	Cluster    uint64 // of the upstream
+	Servers    string // the cluster-id of the servers that write it
 	Namespace  string
 	Changefeed string
 	// Incarnation is another one each time the changefeed is created, or set to
@@ -74,14 +76,14 @@ func (id ID) Validate() error {
 	return objstore.CheckName(id.dir() + "x")
 }
 
-// Claim makes the storage a place of the cluster's redo logs, or refuses one that
-// is another's.
-func Claim(ctx context.Context, cfg Config, b objstore.Bucket, cluster uint64) error {
-	return cfg.retry(ctx, "claiming the place", func() error { return claim(ctx, b, cluster) })
+// Claim makes the storage a place of the redo logs that these servers keep of this
+// upstream, or refuses one that is another's.
+func Claim(ctx context.Context, cfg Config, b objstore.Bucket, id ID) error {
+	return cfg.retry(ctx, "claiming the place", func() error { return claim(ctx, b, id) })
 }
 
-func claim(ctx context.Context, b objstore.Bucket, cluster uint64) error {
-	want, err := json.Marshal(owned{Version: record.Version, Cluster: cluster})
+func claim(ctx context.Context, b objstore.Bucket, id ID) error {
+	want, err := json.Marshal(owned{Version: record.Version, Cluster: id.Cluster, Servers: id.Servers})
 	if err != nil {
 		return fmt.Errorf("encoding whose place it is: %w", err)
 	}
@@ -97,8 +99,16 @@ func claim(ctx context.Context, b objstore.Bucket, cluster uint64) error {
 	if err != nil {
 		return err
 	}
-	if got.Cluster != cluster {
-		return cdcerr.RedoForeign.New("%s holds the redo logs of the cluster %d, this one is %d", b, got.Cluster, cluster)
+	return got.check(b, id)
+}
+
+// check refuses a place that is not a log's.
+func (o owned) check(b objstore.Bucket, id ID) error {
+	switch {
+	case o.Cluster != id.Cluster:
+		return cdcerr.RedoForeign.New("%s holds the redo logs of the cluster %d, this one is %d", b, o.Cluster, id.Cluster)
+	case o.Servers != id.Servers:
+		return cdcerr.RedoForeign.New("%s holds the redo logs that servers with cluster-id %q keep, this is one of %q", b, o.Servers, id.Servers)
 	}
 	return nil
 }
@@ -131,7 +141,7 @@ func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
 	if lost != nil && !cdcerr.RedoMetaNotFound.Is(lost) {
 		return nil, lost
 	}
-	all, err := Folders(ctx, b, o.Cluster)
+	all, err := Folders(ctx, b, ID{Cluster: o.Cluster, Servers: o.Servers})
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +160,7 @@ func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
 		m, _, err := latest(ctx, b, id)
 		switch {
 		case err == nil:
-			id.Cluster = m.Cluster
+			id.Cluster, id.Servers = m.Cluster, m.Servers
 			ids = append(ids, id)
 		case !cdcerr.RedoMetaNotFound.Is(err):
 			return nil, err
@@ -163,8 +173,8 @@ func Find(ctx context.Context, b objstore.Bucket) ([]ID, error) {
 }
 
 // Folders are a storage's logs, those too of which only a removal that was cut off has
-// left something, or a writer that ended later.
-func Folders(ctx context.Context, b objstore.Bucket, cluster uint64) ([]ID, error) {
+// left something, or a writer that ended later. Whose they are is as in of.
+func Folders(ctx context.Context, b objstore.Bucket, of ID) ([]ID, error) {
 	var ids []ID
 	// One question a log: the listing goes on behind the last entry of its folder.
 	for after := ""; ; {
@@ -184,7 +194,7 @@ func Folders(ctx context.Context, b objstore.Bucket, cluster uint64) ([]ID, erro
 			after = next
 			continue
 		}
-		id := ID{Cluster: cluster, Namespace: parts[0], Changefeed: parts[1], Incarnation: parts[2]}
+		id := ID{Cluster: of.Cluster, Servers: of.Servers, Namespace: parts[0], Changefeed: parts[1], Incarnation: parts[2]}
 		ids = append(ids, id)
 		after = strings.TrimSuffix(id.dir(), "/") + "0" // '0' comes after '/'
 	}

@@ -162,7 +162,7 @@ type life struct {
 }
 
 func (l *life) run(ctx context.Context) error {
-	if err := redo.Claim(ctx, l.cfg, l.bucket, l.id.Cluster); err != nil {
+	if err := redo.Claim(ctx, l.cfg, l.bucket, l.id); err != nil {
 		return err
 	}
 	meta, err := redo.OpenMeta(ctx, l.cfg, l.bucket, l.id, l.revision, l.down.checkpoint)

@@ -19,6 +19,7 @@ import (
 type Meta struct {
 	Version     int    `json:"version"`
 	Cluster     uint64 `json:"cluster"`
+	Servers     string `json:"servers,omitempty"`
 	Namespace   string `json:"namespace"`
 	Changefeed  string `json:"changefeed"`
 	Incarnation string `json:"incarnation"`
@@ -33,6 +34,9 @@ type Meta struct {
 
 	Checkpoint tso.TS `json:"checkpoint-ts"`
 	Resolved   tso.TS `json:"resolved-ts"`
+	// ExactFrom is up to where the downstream may have held rows when the log began: with
+	// a resolved-ts below it makes no snapshot.
+	ExactFrom tso.TS `json:"exact-from,omitempty"`
 
 	// Writers have files that are needed above Checkpoint, in the order of their names.
 	Writers []Extent `json:"writers"`
