@@ -93,9 +93,10 @@ given = $(filter command line environment,$(origin $(1)))
 SIMS = $(if $(call given,RUNS),$(RUNS),$(if $(call given,SEED),1,200000))
 
 .PHONY: sim
-sim: ## the scheduler in a simulated cluster: many seeds, or SEED=n alone; then each wrong line, to see it caught
+sim: ## the scheduler in a simulated cluster: many seeds, or SEED=n alone; then each wrong line, there and in the shells, to see it caught
 	$(GO) test ./sim -run TestSchedules -v -timeout 2h -args -runs $(SIMS) -seed $(SEED) $(ARGS)
 	$(if $(call given,SEED),,$(GO) test ./sim -run TestMutants -v -timeout 2h -args -mutants all)
+	$(if $(call given,SEED),,$(GO) test ./sim/shells -run TestMutants -v -timeout 2h -args -mutants all)
 
 .PHONY: race
 race: cc mariadb objstores ## the packages with goroutines or locks under the race detector, in short form

@@ -36,6 +36,10 @@ type mutant struct {
 // some are mutants that the first seeds notice.
 var some = []string{"obey case 1: Write", "phase case 2: was && !is", "fence late, comparison 1", "fence outgrown, comparison 1", "fence elsewhere, comparison 1"}
 
+// seldom is in the reason of a survivor that a mix of actions catches and the next does
+// not: it may be caught.
+const seldom = "too seldom to be counted on"
+
 // mutantRuns is how many seeds a mutant has to get past to count as not caught.
 const mutantRuns = 60_000
 
@@ -64,7 +68,7 @@ func TestMutants(t *testing.T) {
 			reason, listed := survivors[m.name]
 			how, caught := play(t, binary, m.number)
 			switch {
-			case caught && listed:
+			case caught && listed && !strings.Contains(reason, seldom):
 				t.Fatalf("is listed as not to be caught, and is: %s", how)
 			case caught:
 				t.Log("caught: ", how)

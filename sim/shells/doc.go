@@ -2,7 +2,7 @@
 // parts and their engines as they ship, under a seeded schedule of faults and in virtual
 // time. It has tests only.
 //
-//	seed ─▶ driver: commits, DDLs, moves, pauses; crashes, elections, cuts, bad weather, errors
+//	seed ─▶ driver: commits, DDLs, moves, drains, pauses; crashes, elections, cuts, errors
 //	           │
 //	           ▼
 //	node: coordinator/owner.Loop ◀── network ──▶ agent.Part ─▶ pipeline.Spans ─▶ ingest
@@ -18,6 +18,12 @@
 // redo log, which a third of the seeds have, P5 is checked at every write downstream and
 // every meta, and at some moments the upstream is lost: the log is applied to a copy of
 // the downstream, which has to become the upstream's snapshot.
+//
+// wrong_test.go has wrong lines of the shells, each of which some kind of trouble has to
+// find.
+//
+// Goroutines: the shells' own, and those of the nodes that drive them; a seed ends after
+// all of them.
 //
 // A seed fixes what befalls the cluster and when, not which goroutine runs first.
 package shells

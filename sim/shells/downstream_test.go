@@ -217,6 +217,8 @@ func (s *rowSink) send(ctx context.Context, leave sink.Leave) error {
 		return err
 	}
 	b.deadline = leave().Deadline
+	s.w.at(s.n)
+	defer s.w.at(s.n)
 	err := s.w.pass(ctx, 15)
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
@@ -303,6 +305,8 @@ func (s ddlSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error 
 		return err
 	}
 	w := s.w
+	w.at(s.n)
+	defer w.at(s.n)
 	w.mu.Lock()
 	c := w.up.ddls[d.JobID-1]
 	err := s.refusedLocked()
@@ -319,6 +323,7 @@ func (s ddlSink) DDL(ctx context.Context, leave sink.Leave, d *event.DDL) error 
 	if err != nil {
 		return err
 	}
+	w.at(s.n)
 	if err := w.pass(ctx, 100); err != nil {
 		return err
 	}
@@ -386,6 +391,8 @@ func (s ddlSink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPo
 	if err := leave.Check(); err != nil {
 		return err
 	}
+	s.w.at(s.n)
+	defer s.w.at(s.n)
 	if err := s.w.pass(ctx, 30); err != nil {
 		return err
 	}
@@ -423,6 +430,8 @@ func (s ddlSink) Checkpoint(_ context.Context, ts tso.TS) error {
 func (s fullSink) Fences() bool { return true }
 
 func (s fullSink) Raise(ctx context.Context, id string, term uint64) error {
+	s.w.at(s.n)
+	defer s.w.at(s.n)
 	if err := s.w.pass(ctx, 40); err != nil {
 		return err
 	}

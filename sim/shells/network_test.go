@@ -59,6 +59,7 @@ func (l *ownerLine) Take() []owner.Heard {
 // Send checks what is sent against what is durable.
 func (l *ownerLine) Send(m scheduler.Orders) {
 	w := l.n.w
+	w.at(l.n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.Barrier.Passed > w.durable.Checkpoint {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,6 +186,8 @@ type lead struct {
 	loop *owner.Loop // of the run of the moment; nil: there is none
 	line *ownerLine
 	term scheduler.Term // the last that a run has given
+
+	drains []capture.ID // whom an operator wants to be empty
 }
 
 // leadLocked has a node lead the changefeed's runs, until its reign is over.
@@ -287,6 +290,7 @@ func (w *world) loop(n *node, l *lead, run uint64) (*owner.Loop, error) {
 	cfg.Members = func() []scheduler.Member { return w.members(n) }
 	cfg.Open = func(context.Context) (sink.Sink, error) { return w.openForOwner(n, rev) }
 	cfg.Load = func(ctx context.Context, at tso.TS) (owner.Feed, error) {
+		w.at(n)
 		f := w.feed(schemafeed.Config{StartTS: at.Next()})
 		return f, f.Load(ctx)
 	}
@@ -309,18 +313,76 @@ func (w *world) loop(n *node, l *lead, run uint64) (*owner.Loop, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.loop, l.line = loop, line
+	loop.Drain(l.drains...)
 	return loop, nil
 }
 
-// tell is what an operator asks of the changefeed.
+// operate is what an operator asks for.
 func (w *world) operate(rng *rand.Rand) {
 	w.mu.Lock()
 	runs := w.status.runs
 	w.mu.Unlock()
-	switch {
-	case !runs && rng.IntN(3) == 0:
+	switch x := rng.IntN(60); {
+	case !runs && x < 20:
 		w.resume()
-	case runs && rng.IntN(60) == 0:
+	case runs && x < 1:
 		w.pause()
+	case x >= 58:
+		w.drain(rng)
+	case x >= 57:
+		if l := w.loopOf(); l != nil {
+			_ = l.Rebalance() // refused is an answer
+		}
 	}
 }
+
+// drain has the owner empty some node, or lets it have spans again. Its successor knows
+// nothing of it.
+func (w *world) drain(rng *rand.Rand) {
+	w.mu.Lock()
+	if w.leader == nil || w.leader.lead == nil || len(w.nodes) == 0 {
+		w.mu.Unlock()
+		return
+	}
+	l, id := w.leader.lead, w.nodes[rng.IntN(len(w.nodes))].id
+	if i := slices.Index(l.drains, id); i < 0 {
+		l.drains = append(l.drains, id)
+	} else if rng.IntN(3) == 0 {
+		l.drains = slices.Delete(l.drains, i, i+1)
+	}
+	loop, all := l.loop, slices.Clone(l.drains)
+	w.drained++
+	w.mu.Unlock()
+	if loop != nil {
+		loop.Drain(all...)
+	}
+}
+
+// at is a point in what a node does: at some of them, few, somebody else becomes the
+// owner, or the node dies. Its caller does not hold mu.
+func (w *world) at(n *node) {
+	w.mu.Lock()
+	w.points--
+	hit := w.points == 0 && !w.over
+	what := w.rng.IntN(5)
+	if hit {
+		w.points = 1 + w.rng.IntN(pointsEvery)
+		w.turns++
+	}
+	w.mu.Unlock()
+	switch {
+	case !hit:
+	case what == 0:
+		w.crash(n)
+		w.start()
+	default:
+		w.resign(what < 3)
+		if what%2 == 0 {
+			w.elect()
+		}
+	}
+}
+
+// pointsEvery is how many points are passed, at most, from one at which something happens
+// to the next: a seed has some hundred in a second.
+const pointsEvery = 100

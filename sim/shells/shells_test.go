@@ -41,7 +41,7 @@ const calm = 30 * time.Second
 
 // tally is what the seeds of a run have seen together.
 type tally struct {
-	rows, ddls, syncs, owners, nodes, runs, faults, late, refused, lost, sent, failures, metas, files, removed, losses, virtual, parts atomic.Int64
+	rows, ddls, syncs, owners, nodes, runs, faults, late, refused, lost, sent, failures, turns, drained, metas, files, removed, losses, virtual, parts atomic.Int64
 
 	mu  sync.Mutex
 	err map[uint64]error // guarded by mu
@@ -73,7 +73,7 @@ func TestSchedules(t *testing.T) {
 	} else {
 		t.Logf("in the end %d spans are parts of their table", parts)
 	}
-	t.Logf("redo logs: %d metas, %d files, %d of them removed, %d times the upstream was lost", all.metas.Load(), all.files.Load(), all.removed.Load(), all.losses.Load())
+	t.Logf("in the midst of what somebody did %d owners or nodes went; %d times an operator drained; redo logs: %d metas, %d files, %d of them removed, %d times the upstream was lost", all.turns.Load(), all.drained.Load(), all.metas.Load(), all.files.Load(), all.removed.Load(), all.losses.Load())
 	t.Logf("%d schedules, %d s of the clusters' time: %d nodes, %d owners, %d more runs, %d of them after a fault, %d rows, %d of them refused, %d late; %d DDLs, %d sync points; %d messages, %d lost; %d saves failed",
 		n, all.virtual.Load()/1000, all.nodes.Load(), all.owners.Load(), all.runs.Load(), all.faults.Load(), all.rows.Load(), all.refused.Load(), all.late.Load(), all.ddls.Load(), all.syncs.Load(), all.sent.Load(), all.lost.Load(), all.failures.Load())
 }
@@ -82,6 +82,32 @@ func (a *tally) ok() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.err) == 0
+}
+
+// add takes in what a world has seen.
+func (a *tally) add(w *world) {
+	a.rows.Add(int64(w.down.rows))
+	a.ddls.Add(int64(w.down.ddls))
+	a.syncs.Add(int64(w.down.syncs))
+	a.owners.Add(int64(w.owners))
+	a.nodes.Add(int64(w.born))
+	a.runs.Add(int64(w.runs))
+	a.parts.Add(int64(w.parts))
+	a.turns.Add(int64(w.turns))
+	a.drained.Add(int64(w.drained))
+	a.faults.Add(int64(w.faults))
+	if s := w.storage; s != nil {
+		a.metas.Add(int64(s.metas))
+		a.files.Add(int64(s.files))
+		a.removed.Add(int64(s.removed))
+		a.losses.Add(int64(s.losses))
+	}
+	a.late.Add(int64(w.late))
+	a.refused.Add(int64(w.down.refused))
+	a.lost.Add(int64(w.lost))
+	a.sent.Add(int64(w.sent))
+	a.failures.Add(int64(w.failures))
+	a.virtual.Add(time.Since(w.up.begin).Milliseconds())
 }
 
 // play is one seed.
@@ -133,26 +159,7 @@ func play(t *testing.T, seed uint64, all *tally) {
 			all.err[seed] = w.first
 			all.mu.Unlock()
 		}
-		all.rows.Add(int64(w.down.rows))
-		all.ddls.Add(int64(w.down.ddls))
-		all.syncs.Add(int64(w.down.syncs))
-		all.owners.Add(int64(w.owners))
-		all.parts.Add(int64(w.parts))
-		all.nodes.Add(int64(w.born))
-		all.runs.Add(int64(w.runs))
-		all.faults.Add(int64(w.faults))
-		if s := w.storage; s != nil {
-			all.metas.Add(int64(s.metas))
-			all.files.Add(int64(s.files))
-			all.removed.Add(int64(s.removed))
-			all.losses.Add(int64(s.losses))
-		}
-		all.late.Add(int64(w.late))
-		all.refused.Add(int64(w.down.refused))
-		all.lost.Add(int64(w.lost))
-		all.sent.Add(int64(w.sent))
-		all.failures.Add(int64(w.failures))
-		all.virtual.Add(time.Since(w.up.begin).Milliseconds())
+		all.add(w)
 	})
 }
 
@@ -177,7 +184,7 @@ func (w *world) befall(rng *rand.Rand) {
 		w.move(rng, n)
 	case x < 44:
 		w.mu.Lock()
-		w.weather = weather{drop: rng.Float64() / 3, double: rng.Float64() / 3, slow: rng.Float64() / 2, save: rng.Float64() / 2, sink: rng.Float64() / 15, store: rng.Float64() / 2}
+		w.weather = weather{drop: rng.Float64() / 3, double: rng.Float64() / 3, slow: rng.Float64() / 2, save: rng.Float64() / 2, sink: rng.Float64() / 8, store: rng.Float64() / 2}
 		if rng.IntN(2) == 0 {
 			w.weather = weather{}
 		}
@@ -236,10 +243,16 @@ func (w *world) loopLocked() *owner.Loop {
 	return w.leader.lead.loop
 }
 
+func (w *world) loopOf() *owner.Loop {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.loopLocked()
+}
+
 // settle ends all faults, and waits until everything is as it should be.
 func (w *world) settle() {
 	w.mu.Lock()
-	w.weather = weather{}
+	w.weather, w.points = weather{}, 0
 	clear(w.cuts)
 	var leaving []*node
 	for _, n := range w.nodes {
@@ -314,6 +327,9 @@ func (w *world) unsettled() string {
 	writers := map[span.TableID]*span.Set{}
 	parts := 0
 	for _, n := range w.nodes {
+		if len(n.spans()) > 0 && slices.Contains(w.leader.lead.drains, n.id) {
+			return text("%s is drained, and has %d spans", n.id, len(n.spans()))
+		}
 		for _, s := range n.spans() {
 			if s.Phase != scheduler.Writing {
 				return text("%s is %v with table %d", n.id, s.Phase, s.Span.TableID)

@@ -197,6 +197,8 @@ func (w *world) storageOf(n *node) objstore.Bucket {
 
 func (b way) do(ctx context.Context, do func(context.Context) error) error {
 	w := b.n.w
+	w.at(b.n)
+	defer w.at(b.n)
 	err := w.pass(ctx, 15)
 	if err == nil {
 		return do(ctx)

@@ -57,6 +57,9 @@ type world struct {
 	parts   int // of tables, in the end
 	runs    int
 	faults  int // of runs
+	drained int // by an operator
+	points  int // to the next at which something happens
+	turns   int // points at which something has
 
 	weather  weather
 	cuts     map[[2]*node]time.Time // until when nothing gets from one to the other
@@ -151,6 +154,9 @@ func newWorld(rng *rand.Rand) *world {
 		down:   downstream{floors: map[capture.ID]scheduler.Term{}, fenced: rng.IntN(2) == 0},
 		status: status{1, true}, news: make(chan struct{}),
 	}
+	if rng.IntN(2) == 0 {
+		w.points = 1 + rng.IntN(pointsEvery)
+	}
 	if rng.IntN(3) == 0 {
 		w.storage = newStorage(w, rng)
 	}
@@ -171,6 +177,10 @@ func newWorld(rng *rand.Rand) *world {
 func (w *world) start() {
 	rows := sorter.NewMemory(1 << 20)
 	w.mu.Lock()
+	if w.over {
+		w.mu.Unlock()
+		return
+	}
 	w.born++
 	ctx, end := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
@@ -213,6 +223,10 @@ func (w *world) leaseOf(n *node) time.Time {
 // crash ends a node; its key is in etcd for as long as its lease.
 func (w *world) crash(n *node) {
 	w.mu.Lock()
+	if n.dead {
+		w.mu.Unlock()
+		return
+	}
 	n.dead = true
 	w.nodes = slices.DeleteFunc(w.nodes, func(x *node) bool { return x == n })
 	w.dead = append(w.dead, n)
@@ -321,6 +335,8 @@ func (w *world) members(*node) (out []scheduler.Member) {
 
 // save makes a watermark durable, for the owner of the moment.
 func (w *world) save(ctx context.Context, n *node, rev scheduler.Revision, run uint64, to scheduler.Watermark) error {
+	w.at(n)
+	defer w.at(n)
 	if err := w.pass(ctx, 10); err != nil {
 		return err
 	}
