@@ -49,16 +49,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{
-		cfg: cfg, log: cfg.Log,
-		lookups: make(chan struct{}, lookupsMax),
-		starts:  make(chan *stream),
-		visits:  newVisits(cfg.SearchEvery),
-		stopped: make(chan struct{}),
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
+	c := newClient(cfg)
 	quietPD(c.log)
 	open, cancel := context.WithTimeout(ctx, cfg.OpenTimeout)
 	defer cancel()
@@ -81,6 +72,20 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func newClient(cfg Config) *Client {
+	c := &Client{
+		cfg: cfg, log: cfg.Log,
+		lookups: make(chan struct{}, lookupsMax),
+		starts:  make(chan *stream),
+		visits:  newVisits(cfg.SearchEvery),
+		stopped: make(chan struct{}),
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c
 }
 
 // Run serves streams until ctx ends. It is called once.

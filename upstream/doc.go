@@ -26,6 +26,8 @@
 // PD may be away: streams go on, stores are found where they were, lookups ask
 // again, timestamps are refused in bounded time. Its endpoints must lead to one
 // cluster, at Open and whenever PD refuses us. TLS files are read at each handshake.
+// Whether anything of the cluster lives at all, Reached finds out over connections of
+// its own; Absent stands for a cluster of which nothing does.
 //
 // A keyspace's prefix stands before every key on the wire and is cut off at this
 // package's door.

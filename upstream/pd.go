@@ -202,6 +202,9 @@ func (c *Client) connectPD(ctx, open context.Context) error {
 
 // closePD closes a PD client with all its connections.
 func closePD(client pd.Client) {
+	if _, none := client.(absentPD); none {
+		return
+	}
 	found := client.GetServiceDiscovery()
 	urls := found.GetServiceURLs()
 	client.Close()
