@@ -47,6 +47,19 @@ func Open(ctx context.Context, cfg CaptureConfig) (*Capture, error) {
 	return &Capture{Client: client, ingest: ingest.New(client, rows), rows: rows}, nil
 }
 
+// Absent is a Capture of a cluster that cannot be reached: see upstream.Absent.
+func Absent(cfg CaptureConfig, cluster uint64) (*Capture, error) {
+	rows, err := sorter.Open(cfg.Sorter)
+	if err != nil {
+		return nil, err
+	}
+	client, err := upstream.Absent(cfg.Upstream, cluster)
+	if err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return &Capture{Client: client, ingest: ingest.New(client, rows), rows: rows}, nil
+}
+
 // Run serves the changefeeds until ctx ends.
 func (c *Capture) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -60,6 +73,17 @@ func (c *Capture) Run(ctx context.Context) error {
 const deafAfter = 3 * time.Second
 
 func (c *Capture) deaf() bool { return c.Client.Unheard() > deafAfter }
+
+// Reached tells whether anything of the upstream lives, at its endpoints or where it was.
+func (c *Capture) Reached(ctx context.Context, pd, stores []string) bool {
+	return c.Client.Reached(ctx, upstream.Addresses{PD: pd, Stores: stores})
+}
+
+// Addresses are where the upstream's PDs and stores are.
+func (c *Capture) Addresses(ctx context.Context) (pd, stores []string, err error) {
+	a, err := c.Client.Addresses(ctx)
+	return a.PD, a.Stores, err
+}
 
 // Feed is the schema of a changefeed above a checkpoint, for who leads it. It is to be
 // loaded, and then run. Record may be nil.

@@ -25,4 +25,16 @@ type Info struct {
 	Liveness Liveness
 	// Since is when it joined, by its own clock, to the second; zero: it does not say.
 	Since time.Time
+	// Upstream is what it sees of the upstream.
+	Upstream Sight
 }
+
+// Sight is what a capture sees of the upstream.
+type Sight uint8
+
+// What there is to see.
+const (
+	Unlooked  Sight = iota // it has not looked, or would not know where
+	Reached                // something answers, PD or a store
+	Unreached              // nothing does
+)

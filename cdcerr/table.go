@@ -75,6 +75,10 @@ var (
 	// PD and TiKV.
 	PDUnreachable = &Code{"CDC:ErrPDUnreachable", "no PD endpoint answers",
 		"check the PD endpoints, the network and the TLS files", Retry}
+	UpstreamAway = &Code{"CDC:ErrUpstreamUnreachable", "nothing of the upstream answers, neither PD nor a store",
+		"bring any of PD or TiKV back, or the network to it, before the time that the warning names is over; a changefeed that is not to be ended then is paused", Warn}
+	UpstreamLost = &Code{"CDC:ErrUpstreamLost", "the upstream was taken for lost, and the changefeed ends with what its redo log holds",
+		"use the downstream: it is the upstream's snapshot at the timestamp that the changefeed has ended with; docs/operations.md says how to go on from there", Warn}
 	VersionIncompatible = &Code{"CDC:ErrVersionIncompatible", "a PD or TiKV version is outside the supported range",
 		"upgrade the named component, or use a release of Sluice that supports it", Terminal}
 	OtherUpstream = &Code{"CDC:ErrUpstreamMismatch", "a changefeed is of another upstream than the one that the servers follow",
@@ -244,7 +248,7 @@ func All() []*Code {
 		ServerConfigInvalid, ServerListen, ServerNotReady, ServerUnreachable, OwnerNotFound, RequestForward, ClusterUnhealthy,
 		CaptureNotFound, CaptureSilent, SchedulerRequest, Unauthorized, CredentialMissing, NotInRelease, UnknownPath, RequestTooLarge,
 		ChangefeedStuck, StartTSBeforeGC, GCTTLExceeded, UpdateRefused, TargetTSInvalid, CheckpointInvalid, Aborted,
-		PDUnreachable, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
+		PDUnreachable, UpstreamAway, UpstreamLost, VersionIncompatible, ClusterIDMismatch, OtherUpstream, EventFeed, RegionLookup,
 		PrewriteNotMatch, ResolvedTsRegressed, SnapshotRead, LockResolve, KeyspaceNotFound, GCHold, SnapshotLostByGC,
 		MetaUnreachable, MetaConflict, MetaCorrupted, MetaDirDamaged, MetaDisk, MetaVersion, NotOwner, EpochChanged, SessionLost, AddressTaken, LeaveEnded, Fenced, ChangefeedExists, ChangefeedNotFound,
 		DiskFull, SorterIO, DataDirInUse,

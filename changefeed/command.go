@@ -43,6 +43,9 @@ func (l *Life) Resume(now time.Time, r Resumption) error {
 	default:
 		return l.refused("resumed")
 	}
+	if l.info.Loss != nil {
+		return l.resumeApply(r)
+	}
 	from := l.status.CheckpointTS
 	if r.Overwrite != 0 {
 		from = r.Overwrite
@@ -98,6 +101,14 @@ func (l *Life) Updated(c Change) (next Info, notes []string, err error) {
 	case Stopped, Failed, Finished:
 	default:
 		return fail(l.refused("updated"))
+	}
+	if loss := l.info.Loss; loss != nil {
+		switch {
+		case loss.AppliedTS != 0:
+			return fail(l.over("updated"))
+		case c.TargetTS != nil || c.Config != nil:
+			return fail(cdcerr.UpdateRefused.New("changefeed %s ends with its redo log, since the upstream is lost: only its sink URI can be changed, before it is resumed", l.info.ID()))
+		}
 	}
 	next = l.info
 	if c.TargetTS != nil {

@@ -81,6 +81,19 @@ type Consistent struct {
 // On tells whether there is a redo log.
 func (c *Consistent) On() bool { return c.Level == "eventual" }
 
+// Applies tells whether the owner is to apply the redo log once the upstream is lost.
+func (c *Consistent) Applies() bool { return c.On() && c.OnUpstreamLoss == "apply" }
+
+// Grace is how long the upstream has to be out of reach for that.
+func (c *Consistent) Grace() time.Duration {
+	if c.UpstreamLossGrace == 0 {
+		return graceDefault
+	}
+	return c.UpstreamLossGrace.duration()
+}
+
+const graceDefault = 5 * time.Minute
+
 // ConsistentShare is the redo log's part of the memory quota.
 type ConsistentShare struct {
 	MemoryQuotaPercentage uint64 `toml:"memory-quota-percentage" json:"memory_quota_percentage"`

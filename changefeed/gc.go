@@ -12,6 +12,9 @@ import (
 // at or above it. ok is false where it holds nothing back: it has ended, or what it
 // needs is gone.
 func (l *Life) Hold() (ts tso.TS, ok bool) {
+	if l.info.Loss != nil {
+		return 0, false // nothing is read from there any more
+	}
 	switch l.status.State {
 	case Finished, Removed:
 		return 0, false

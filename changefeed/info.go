@@ -26,6 +26,12 @@ type Info struct {
 	Error   *Fault   `json:"error,omitempty"`
 	Warning *Fault   `json:"warning,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
+
+	// Upstream is where the upstream was last, as far as somebody has to know once it is
+	// not there.
+	Upstream *Addresses `json:"upstream,omitempty"`
+	// Loss is that the upstream is lost, once that is decided.
+	Loss *Loss `json:"upstream-loss,omitempty"`
 }
 
 // Trouble is how long a changefeed has not gone on, and how often it was tried.

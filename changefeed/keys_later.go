@@ -131,8 +131,8 @@ var redoKeys = under("consistent", []Key{
 	{Path: "memory-usage.memory-quota-percentage", Meaning: "part of memory-quota that rows may take on each capture while they wait for their file; 0 is the default", bound: between(0, 100)},
 	{Path: "memory-usage.event-cache-percentage", Meaning: "an older split of memory-quota", Effect: Nothing, Why: whyOld, bound: between(0, 100)},
 	{Path: "event-collector-batch-count", Meaning: "rows of a batch", Effect: Nothing, Why: "files are sized by max-log-size", bound: between(0, 8192)},
-	{Path: "on-upstream-loss", Meaning: "apply lets the owner bring the downstream to the log's resolved-ts once the upstream is lost", Effect: Lacking, Why: "this release does not judge by itself that an upstream is lost: sluice redo apply does the same when it is told to", bound: oneOf("", "none", "apply")},
-	{Path: "upstream-loss-grace", Meaning: "how long PD and all stores have to be out of reach for that; 5m where nothing is said", Effect: Nothing, Why: "it is about on-upstream-loss", bound: lastingOrNothing(30 * time.Second)},
+	{Path: "on-upstream-loss", Meaning: "apply has the owner end the changefeed with what its log holds once the upstream is lost: docs/operations.md", bound: oneOf("", "none", "apply")},
+	{Path: "upstream-loss-grace", Meaning: "how long PD and all stores have to be out of reach of every capture for that; 5m where nothing is said", bound: lastingOrNothing(30 * time.Second)},
 })
 
 // under are the keys of a table.

@@ -16,7 +16,8 @@ import (
 //	   │                 ▲                 │ error
 //	   │                 └─────────────────┘      … for longer than changefeed-error-stuck-duration ──▶ failed
 //	   ├── error that is terminal, or what was needed is collected ──▶ failed
-//	   └── target-ts reached ──▶ finished
+//	   ├── target-ts reached ──▶ finished
+//	   └── upstream lost ──▶ pending, for good ──redo log applied──▶ finished
 //
 // and by an operator: stopped, resumed to normal, removed.
 type Life struct {
@@ -28,6 +29,8 @@ type Life struct {
 	run       uint64 // the number of the present or the last run
 	running   bool   // a run was begun and has not ended
 	continues bool   // run is of an owner before this one, and goes on by the first Start
+	away      bool   // nothing of the upstream is reached
+	applying  bool   // the redo log is being applied
 	// movedAt is when the checkpoint was last seen to move, by this owner.
 	movedAt time.Time
 	kept    struct{ info, status bool } // nothing has changed since the last Ready
@@ -79,6 +82,7 @@ type Ready struct {
 	Remove bool    // forget the changefeed instead
 	Stop   bool
 	Start  *Start
+	Apply  bool // the redo log, since the upstream is lost; instead of a run
 	Moves  []tso.Move
 	Trace  []Transition
 }
@@ -187,7 +191,7 @@ func (l *Life) move(stage tso.Stage, at *tso.TS, to tso.TS, cause string) bool {
 // recover ends a trouble once the checkpoint has passed where it stood.
 func (l *Life) recover() {
 	t := l.info.Trouble
-	if t == nil || l.status.CheckpointTS <= t.From {
+	if t == nil || l.status.CheckpointTS <= t.From || l.away {
 		return
 	}
 	l.info.Trouble, l.info.Error, l.info.Warning = nil, nil, nil
@@ -226,6 +230,16 @@ func (l *Life) warn(now time.Time, f *Fault) {
 	if l.info.Trouble == nil {
 		l.trouble(now).From = l.status.CheckpointTS
 	}
+	l.show(f)
+	if stuck := l.stuck(now); stuck > 0 {
+		l.fail(NewFault(cdcerr.ChangefeedStuck.New("no progress for %s: %s", stuck.Round(time.Second), f.Message), f.Addr, now))
+		return
+	}
+	l.enter(Warning, f.Code)
+}
+
+// show keeps a warning.
+func (l *Life) show(f *Fault) {
 	// The same again is not kept again: many workers of a sink may meet it, and often,
 	// each in words of its own: ports and timestamps differ. Other words are kept now
 	// and then, so that what is shown is not old.
@@ -233,11 +247,6 @@ func (l *Life) warn(now time.Time, f *Fault) {
 		l.info.Warning = f
 		l.kept.info = false
 	}
-	if stuck := l.stuck(now); stuck > 0 {
-		l.fail(NewFault(cdcerr.ChangefeedStuck.New("no progress for %s: %s", stuck.Round(time.Second), f.Message), f.Addr, now))
-		return
-	}
-	l.enter(Warning, f.Code)
 }
 
 func (l *Life) trouble(now time.Time) *Trouble {
@@ -254,7 +263,7 @@ func (l *Life) trouble(now time.Time) *Trouble {
 
 // stuck is for how long the trouble has lasted, where that is too long.
 func (l *Life) stuck(now time.Time) time.Duration {
-	if t := l.info.Trouble; t != nil {
+	if t := l.info.Trouble; t != nil && !l.away { // it cannot go on, and is waited for
 		if d := now.Sub(t.Since); d > l.info.Config.ErrorStuckDuration.duration() {
 			return d
 		}
@@ -299,11 +308,11 @@ func (l *Life) finish() {
 }
 
 func (l *Life) stop() {
-	if l.running {
-		l.running, l.out.Stop = false, true
+	if l.running || l.applying {
+		l.running, l.applying, l.out.Stop = false, false, true
 	}
-	l.continues = false
-	l.out.Start = nil
+	l.continues, l.away = false, false
+	l.out.Start, l.out.Apply = nil, false
 }
 
 func (l *Life) enter(s State, why string) {
@@ -322,7 +331,9 @@ func (l *Life) note(format string, args ...any) {
 // Tick lets time pass and says what follows from everything since the last one.
 func (l *Life) Tick(v View) Ready {
 	l.collected(v)
-	if t := l.info.Trouble; l.status.State == Pending && (t == nil || !v.Now.Before(t.RetryAt)) {
+	if l.info.Loss != nil {
+		l.apply()
+	} else if t := l.info.Trouble; l.status.State == Pending && (t == nil || !v.Now.Before(t.RetryAt)) {
 		l.enter(Warning, "tried again")
 	}
 	if l.status.State.Running() && !l.running {
@@ -387,6 +398,8 @@ func (l *Life) check() error {
 		return cdcerr.Bug("state %q", s.State)
 	case l.running && !s.State.Running():
 		return cdcerr.Bug("a run goes on in state %s", s.State)
+	case s.State.Running() && l.info.Loss != nil, l.applying && s.State != Pending:
+		return cdcerr.Bug("state %s after the upstream was lost", s.State)
 	case s.State == Failed && l.info.Error == nil:
 		return cdcerr.Bug("failed without an error")
 	}

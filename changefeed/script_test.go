@@ -75,7 +75,7 @@ func (s *story) do(command string) string {
 	}
 	switch words[0] {
 	case "create":
-		return s.create(ts("start"), ts("target"))
+		return s.create(ts("start"), ts("target"), args["log"] != "")
 	case "owner":
 		return s.owner()
 	case "tick":
@@ -109,7 +109,41 @@ func (s *story) do(command string) string {
 		s.life.Remove()
 		return ""
 	}
-	s.t.Fatalf("no command %q", command)
+	return s.lost(words, args["warn"]+args["err"], ts("at"))
+}
+
+// lost are the commands of an upstream that is lost.
+func (s *story) lost(words []string, code string, at tso.TS) string {
+	switch words[0] {
+	case "away":
+		s.life.Away(s.now, s.fault("UpstreamUnreachable"))
+		return ""
+	case "reached":
+		s.life.Reached(s.now)
+		return ""
+	case "lose":
+		s.life.Lose(s.now, "a:1")
+		return ""
+	case "applying":
+		s.life.ApplyWarns(s.fault(code))
+		return ""
+	case "fails":
+		s.life.ApplyFails(s.fault(code))
+		return ""
+	case "applied":
+		s.life.Applied(s.now, "a:1", at)
+		return ""
+	case "change":
+		config, uri := Default(), URI("mysql://root:pw@other/")
+		c := Change{SinkURI: &uri}
+		if words[1] == "config" {
+			c = Change{Config: &config}
+		}
+		_, err := s.life.Update(c)
+		return failure(err)
+	default:
+		s.t.Fatalf("no command %q", words)
+	}
 	return ""
 }
 
@@ -127,10 +161,14 @@ func failure(err error) string {
 	return "refused: " + strings.ReplaceAll(err.Error(), "\n", " ") + "\n"
 }
 
-func (s *story) create(start, target tso.TS) string {
+func (s *story) create(start, target tso.TS, log bool) string {
 	s.now = start.Time()
+	config := Default()
+	if log {
+		config.Consistent.Level, config.Consistent.Storage, config.Consistent.OnUpstreamLoss = "eventual", "file:///log", "apply"
+	}
 	info, status, notes, err := Create(Creation{
-		ID: ID{"default", "story"}, SinkURI: "mysql://root:pw@h/", StartTS: start, TargetTS: target, Config: Default(), Now: s.now, Present: tso.At(s.now),
+		ID: ID{"default", "story"}, SinkURI: "mysql://root:pw@h/", StartTS: start, TargetTS: target, Config: config, Now: s.now, Present: tso.At(s.now),
 	})
 	if err != nil || len(notes) > 0 {
 		return fmt.Sprint(notes, failure(err))
@@ -183,6 +221,12 @@ func (s *story) show(r Ready) string {
 		if t := r.Info.Trouble; t != nil {
 			fmt.Fprintf(&b, ", %d attempts since %s", t.Attempts, t.Since.Sub(base))
 		}
+		if l := r.Info.Loss; l != nil {
+			fmt.Fprintf(&b, ", lost at %s", l.At.Sub(base))
+			if l.AppliedTS != 0 {
+				fmt.Fprintf(&b, " and applied to %s", seconds(l.AppliedTS))
+			}
+		}
 		b.WriteString("\n")
 	}
 	if r.Status != nil {
@@ -201,6 +245,9 @@ func (s *story) show(r Ready) string {
 			verb = "take up"
 		}
 		fmt.Fprintf(&b, verb+" run %d from %s, epoch %d\n", r.Start.Run, seconds(r.Start.CheckpointTS), r.Start.Epoch)
+	}
+	if r.Apply {
+		b.WriteString("apply the redo log\n")
 	}
 	if hold, ok := s.life.Hold(); ok {
 		fmt.Fprintf(&b, "holds %s\n", seconds(hold))

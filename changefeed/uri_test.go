@@ -62,7 +62,7 @@ func TestCheckSaysWhatIsNotThere(t *testing.T) {
 			notes: []string{"sink.csv.null does nothing: it is about sinks of kind kafka, pulsar, storage", "sink.kafka-config.sasl-password does nothing: it is about sinks of kind kafka, pulsar"}},
 		{uri: "mysql://h/", toml: "sql-mode='ANSI_QUOTES'\nenable-table-monitor=true", notes: []string{"enable-table-monitor does nothing: there are none", "sql-mode does nothing: each DDL"}},
 		{uri: "mysql://h/", toml: "[consistent]\non-upstream-loss='none'"},
-		{uri: "mysql://h/", toml: "[consistent]\non-upstream-loss='apply'", code: cdcerr.NotInRelease, says: `consistent.on-upstream-loss = "apply" (`},
+		{uri: "mysql://h/", toml: "[consistent]\nlevel='eventual'\nstorage='s3://b'\non-upstream-loss='apply'\nupstream-loss-grace='1m'"},
 		{uri: "mysql://h/", toml: "[consistent]\nlevel='eventual'\nstorage='s3://b?secret-access-key=pw'"},
 		{uri: "mysql://h/?enable-ddl-ts=false", toml: "[consistent]\nlevel='eventual'\nstorage='s3://b'", code: cdcerr.ConfigInvalid, says: `consistent.level = "eventual" with enable-ddl-ts = false`},
 		{uri: "mysql://h/", toml: "[consistent]\nlevel='eventual'\nstorage='s3://b'\n[sink.mysql-config]\nenable-ddl-ts=false", code: cdcerr.ConfigInvalid, says: `enable-ddl-ts = false`},

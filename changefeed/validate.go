@@ -14,6 +14,20 @@ import (
 type Limits struct {
 	// SyncPointIntervalMin is the shortest time between sync points; 0 is 30 s.
 	SyncPointIntervalMin time.Duration
+	// UpstreamLossGraceMin is the shortest consistent.upstream-loss-grace; 0 is 30 s.
+	UpstreamLossGraceMin time.Duration
+	// MetadataUpstream says that the cluster's metadata is in the upstream's own PD.
+	MetadataUpstream bool
+}
+
+// Allow is an error if a changefeed of this configuration cannot be run here, though it
+// may have been made.
+func (l Limits) Allow(c *Config) error {
+	if l.MetadataUpstream && c.Consistent.Applies() {
+		return cdcerr.ConfigInvalid.New("consistent.on-upstream-loss = \"apply\": the metadata of this cluster is in the upstream's own PD, and is lost with it, so that nobody could lead the changefeed any more: " +
+			"want meta.backend = \"external\" or \"embedded\" in the servers' files, with an etcd that outlives the upstream")
+	}
+	return nil
 }
 
 // Validate names the first key that cannot be used, and why. It says nothing of
@@ -30,6 +44,10 @@ func (c *Config) Validate(l Limits) error {
 			if c.SyncPointInterval < Duration(l.SyncPointIntervalMin) {
 				return c.outside(x, "from "+short(l.SyncPointIntervalMin))
 			}
+		case x.path == "consistent.upstream-loss-grace" && l.UpstreamLossGraceMin > 0:
+			if d := c.Consistent.UpstreamLossGrace; d != 0 && d < Duration(l.UpstreamLossGraceMin) {
+				return c.outside(x, "nothing, or from "+short(l.UpstreamLossGraceMin))
+			}
 		case !k.bound.ok(x.value):
 			return c.outside(x, k.bound.says)
 		}
@@ -37,7 +55,10 @@ func (c *Config) Validate(l Limits) error {
 	if _, err := filter.New(c.FilterConfig(nil)); err != nil {
 		return err
 	}
-	return c.validateTogether()
+	if err := c.validateTogether(); err != nil {
+		return err
+	}
+	return l.Allow(c)
 }
 
 func (c *Config) outside(x leaf, want string) error {
@@ -131,6 +152,8 @@ func (c *Config) validateTogether() error {
 	case c.Consistent.On() && c.redoQuota() < c.Consistent.MaxLogSize<<20:
 		return refuse("consistent.memory-usage.memory-quota-percentage = %d of memory-quota = %d is less than one file of consistent.max-log-size = %d MiB: want a smaller file, or more memory",
 			c.Consistent.MemoryUsage.MemoryQuotaPercentage, c.MemoryQuota, c.Consistent.MaxLogSize)
+	case c.Consistent.OnUpstreamLoss == "apply" && !c.Consistent.On():
+		return refuse("consistent.on-upstream-loss = \"apply\": there is no redo log to apply: want consistent.level = \"eventual\" with it")
 	case c.Sink.SchemaRegistry != "" && c.Sink.Kafka != nil && c.Sink.Kafka.GlueSchemaRegistry != nil:
 		return refuse("sink.schema-registry and sink.kafka-config.glue-schema-registry-config: want one of them")
 	}

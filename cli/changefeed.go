@@ -226,6 +226,9 @@ func (t *terminal) resume(c *cobra.Command) error {
 		return err
 	}
 	now, err := ask.now(c)
+	if cdcerr.PDUnreachable.Is(err) && str(c, "overwrite-checkpoint-ts") == "" {
+		err = nil // whether it can be resumed without an upstream the owner knows
+	}
 	if err != nil {
 		return err
 	}

@@ -30,16 +30,18 @@ func Plane(version string) func(context.Context, server.Given) (server.Plane, er
 }
 
 func limits(c server.Config) (changefeed.Limits, error) {
-	var l changefeed.Limits
-	v, given := c.Debug[server.SyncPointIntervalMin]
-	if !given {
-		return l, nil
+	l := changefeed.Limits{MetadataUpstream: c.MetadataUpstream()}
+	for key, to := range map[string]*time.Duration{server.SyncPointIntervalMin: &l.SyncPointIntervalMin, server.UpstreamLossGraceMin: &l.UpstreamLossGraceMin} {
+		v, given := c.Debug[key]
+		if !given {
+			continue
+		}
+		text, _ := v.(string)
+		d, err := time.ParseDuration(text)
+		if err != nil || d < time.Millisecond {
+			return l, cdcerr.ServerConfigInvalid.New("debug.%s = %v: want a duration such as \"1s\", at least a millisecond", key, v)
+		}
+		*to = d
 	}
-	text, _ := v.(string)
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Millisecond {
-		return l, cdcerr.ServerConfigInvalid.New("debug.%s = %v: want a duration such as \"1s\", at least a millisecond", server.SyncPointIntervalMin, v)
-	}
-	l.SyncPointIntervalMin = d
 	return l, nil
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/coordinator"
 	"github.com/sluice-cdc/sluice/server"
 )
 
 // serve is a server with what this build has.
 func serve(ctx context.Context, cfg server.Config) error {
 	b := ReadBuild()
-	return server.Run(ctx, cfg, server.Parts{Version: b.Version, GitHash: b.GitHash, PID: pid(), Stderr: os.Stderr, Plane: Plane(b.Version)})
+	return server.Run(ctx, cfg, server.Parts{Version: b.Version, GitHash: b.GitHash, PID: pid(), Stderr: os.Stderr, Plane: Plane(b.Version),
+		Outlives: coordinator.Outlives, Applies: coordinator.Applies})
 }
 
 func (t *terminal) serverCommand() *cobra.Command {

@@ -180,6 +180,8 @@ func (w *world) become(t *testing.T, what string) {
 		b.Leader, b.Is.Owner = &owner, true
 	case "has no PD":
 		b.Down = cdcerr.PDUnreachable.New("http://10.0.0.7:2379: connection refused")
+	case "has lost its upstream":
+		b.Lose()
 	case "has PD":
 		b.Down = nil
 	case "takes everything":

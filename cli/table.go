@@ -68,7 +68,11 @@ func (t *terminal) queryTable(f api.FeedInfo) error {
 	}
 	lines = append(lines, []string{"created", f.CreateTime.UTC().Format(time.DateTime) + " UTC, by " + f.CreatorVersion})
 	if e := f.Error; e != nil {
-		lines = append(lines, []string{"error", fmt.Sprintf("[%s] at %s on %s: %s", e.Code, e.Time.UTC().Format(time.DateTime), e.Addr, e.Message)})
+		what := "error"
+		if f.State == "finished" {
+			what = "reason"
+		}
+		lines = append(lines, []string{what, fmt.Sprintf("[%s] at %s on %s: %s", e.Code, e.Time.UTC().Format(time.DateTime), e.Addr, e.Message)})
 	}
 	set, err := notDefault(f)
 	if err != nil {

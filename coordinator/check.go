@@ -99,6 +99,9 @@ func (r *reign) reach(ctx context.Context, info *changefeed.Info, tables []*even
 	if surveyor, ok := s.(sink.Surveyor); ok {
 		notes, err = surveyor.Survey(ctx, tables)
 	}
+	if err == nil {
+		err = refusesStale(info, s)
+	}
 	if closed := s.Close(); err == nil {
 		err = closed
 	}
@@ -123,7 +126,8 @@ func (r *reign) recheck(ctx context.Context, was, next *changefeed.Info, checkpo
 			return err
 		}
 	}
-	if next.SinkURI == was.SinkURI && next.Config.BDRMode == was.Config.BDRMode {
+	begins := next.Config.Consistent.Applies() && !was.Config.Consistent.Applies()
+	if next.SinkURI == was.SinkURI && next.Config.BDRMode == was.Config.BDRMode && !begins {
 		return nil
 	}
 	_, err := r.reach(ctx, next, nil)

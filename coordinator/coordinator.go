@@ -62,7 +62,11 @@ type Coordinator struct {
 	mu       sync.Mutex
 	reign    *reign                       // nil while this capture is not the owner; guarded by mu
 	liveness capture.Liveness             // guarded by mu
+	sight    capture.Sight                // guarded by mu
 	tallies  map[meta.ChangefeedID]*tally // guarded by mu
+
+	telling sync.Mutex   // held while this capture's key is written
+	told    capture.Info // what it says; guarded by telling
 }
 
 var _ api.Node = (*Coordinator)(nil)
@@ -85,7 +89,7 @@ func New(cfg Config) *Coordinator {
 	if cfg.Now == nil {
 		cfg.Now = d.Now
 	}
-	c := &Coordinator{cfg: cfg, tallies: map[meta.ChangefeedID]*tally{}}
+	c := &Coordinator{cfg: cfg, tallies: map[meta.ChangefeedID]*tally{}, told: cfg.Self}
 	c.member = newMember(c)
 	return c
 }
@@ -101,6 +105,7 @@ func (c *Coordinator) Run(ctx context.Context, leave <-chan struct{}) error {
 	g, ctx := errgroup.WithContext(ctx)
 	leaving, left := context.WithCancelCause(ctx)
 	g.Go(func() error { return c.member.run(ctx) })
+	g.Go(func() error { return c.watchUpstream(ctx) })
 	g.Go(func() error {
 		select {
 		case <-leave:
@@ -157,12 +162,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // stopping says to everybody that this capture is on its way out: it is given nothing
 // any more.
 func (c *Coordinator) stopping(ctx context.Context) {
-	c.mu.Lock()
-	c.liveness = capture.Stopping
-	self := c.cfg.Self
-	c.mu.Unlock()
-	self.Liveness = capture.Stopping
-	if err := c.cfg.Session.Register(ctx, self); err != nil {
+	if err := c.announce(ctx, func() { c.liveness = capture.Stopping }); err != nil {
 		c.cfg.Log.Info("that this capture ends is told by its reports alone", "error", err)
 	}
 }

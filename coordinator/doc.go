@@ -34,6 +34,12 @@
 // there that takes spans it waits for nobody. That a capture is drained stands in etcd as
 // long as its session lives: the next owner goes on with it.
 //
+// A changefeed that is to end with its redo log once the upstream is lost has every capture
+// say whether it reaches anything of that (watchUpstream), and the owner count for how
+// long none does (guard). The decision is persisted, with a state that does not run, before the run ends;
+// then the log is applied beside the loop, as a run is (applyRedo), by this owner or the
+// next one, whether anything is held upstream or not.
+//
 // The hold on GC stands before a run's first read, and before a changefeed is made
 // or resumed, and is the least of what every changefeed may still need: its life, and
 // an owner that would take it up where etcd has it (P7). An owner knows all of them
@@ -44,8 +50,8 @@
 // not the owner any more ends its reign, and everything in it; the capture stands for
 // election again, and its parts go on, as they do while etcd does not answer.
 //
-// Goroutines: Run has three, the member's watch, its loop, and one for each part, a
-// reign has one for GC, one that waits for its end, and one for each changefeed's loop
+// Goroutines: Run has the member's watch, its loop, one that looks for the upstream, and one for
+// each part, a reign has one for GC, one that guards against its loss, one that waits for its end, and one for each changefeed's loop
 // and run, all in the reign's group; a run's are those of owner.Loop, a part's those of
 // agent.Part.
 package coordinator

@@ -38,6 +38,7 @@ type feed struct {
 	ready   changefeed.Ready // what follows and is not done yet; guarded by mu
 	run     *run             // nil: none; guarded by mu
 	term    scheduler.Term   // the last that a run has given, in this reign and under this name; guarded by mu
+	lost    bool             // etcd has it that the upstream is lost; guarded by mu
 	safe    tso.TS           // what GC has passed, where it was faster than we; guarded by mu
 	safeWhy string           // what PD said of it; guarded by mu
 }
@@ -48,6 +49,10 @@ const runShift = 20
 func newFeed(r *reign, kept *meta.Changefeed) *feed {
 	f := &feed{reign: r, id: kept.ID, kept: kept, wake: make(chan struct{}, 1), ended: make(chan struct{}), tally: r.tallyOf(kept.ID), log: r.cfg.Log.With("changefeed", kept.ID.String())}
 	f.life, f.broken = lifeOf(r, kept)
+	if f.life != nil {
+		info := f.life.Info()
+		f.lost = info.Loss != nil
+	}
 	f.term = r.spentOn(kept.ID).term
 	if f.broken != nil {
 		f.log.Error("the changefeed cannot be run: what is kept of it cannot be read", "error", f.broken)
@@ -163,6 +168,10 @@ func (f *feed) act(ctx context.Context) (gone bool, err error) {
 		f.endRun()
 		f.beginRun(ctx, *todo.Start)
 	}
+	if todo.Apply {
+		f.endRun()
+		f.beginApply(ctx)
+	}
 	return false, nil
 }
 
@@ -179,7 +188,7 @@ func (f *feed) persist(ctx context.Context) error {
 	for _, t := range next.Trace {
 		f.log.Info("state of changefeed", "from", string(t.From), "to", string(t.To), "why", t.Why)
 	}
-	if next.Start != nil || next.Stop || remove {
+	if next.Start != nil || next.Stop || next.Apply || remove {
 		f.look()
 	}
 	if remove {
@@ -216,6 +225,7 @@ func merge(a, b changefeed.Ready) changefeed.Ready {
 	b.Remove = b.Remove || a.Remove
 	if b.Start == nil && !b.Stop { // a later stop is one of the run that was to start
 		b.Start = a.Start
+		b.Apply = b.Apply || a.Apply
 	}
 	b.Stop = b.Stop || a.Stop
 	return b
@@ -255,6 +265,7 @@ func (f *feed) keep(ctx context.Context, info *changefeed.Info, status *changefe
 	}
 	f.mu.Lock()
 	f.kept = kept
+	f.lost = f.lost || info != nil && info.Loss != nil
 	f.mu.Unlock()
 	return nil
 }
@@ -368,7 +379,7 @@ func (f *feed) holds(passed tso.TS) (low tso.TS, ok bool) {
 // mayResume tells whether an owner might go on from what etcd has; needs is false
 // where the life needs nothing any more. Its caller holds mu.
 func (f *feed) mayResume(needs bool, at tso.TS) bool {
-	if f.kept.Err != nil {
+	if f.kept.Err != nil || f.lost {
 		return false
 	}
 	if f.life == nil && f.reign.cfg.Now().Sub(at.Time()) > f.reign.cfg.GCTTL {

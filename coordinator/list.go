@@ -69,6 +69,9 @@ func (f *feed) describe(whole bool) api.Feed {
 	}
 	out.State, out.AdminJob = string(status.State), status.State.AdminJob()
 	out.Error, out.Warning = faultOf(info.Error), faultOf(info.Warning)
+	if w := out.Warning; w != nil && w.Code == cdcerr.UpstreamAway.ID {
+		out.Error = nil // it says why, and what will come
+	}
 	out.SyncedAt = out.Checkpoint.Time() // where the next run begins
 	out.SyncedCheckInterval = time.Duration(info.Config.SyncedStatus.SyncedCheckInterval) * time.Second
 	out.CheckpointInterval = time.Duration(info.Config.SyncedStatus.CheckpointInterval) * time.Second
@@ -171,6 +174,9 @@ func (c *Coordinator) Resume(ctx context.Context, id api.FeedID, overwrite tso.T
 	if err != nil {
 		return err
 	}
+	if done, err := f.resumeLost(ctx, overwrite); done {
+		return err
+	}
 	present, err := c.cfg.Capture.Client.TS(ctx)
 	if err != nil {
 		return err
@@ -203,6 +209,21 @@ func (c *Coordinator) Resume(ctx context.Context, id api.FeedID, overwrite tso.T
 		return err
 	}
 	return held
+}
+
+// resumeLost resumes what needs no upstream for that, or cannot be: then it is done.
+func (f *feed) resumeLost(ctx context.Context, overwrite tso.TS) (done bool, err error) {
+	var info changefeed.Info
+	if err := f.read(func(l *changefeed.Life) error { info = l.Info(); return nil }); err != nil {
+		return true, err
+	}
+	if info.Loss != nil {
+		return true, f.command(ctx, func(l *changefeed.Life) error {
+			return l.Resume(f.reign.cfg.Now(), changefeed.Resumption{Overwrite: overwrite})
+		})
+	}
+	err = f.reign.cfg.Limits.Allow(&info.Config)
+	return err != nil, err
 }
 
 // Remove implements api.Node.

@@ -46,6 +46,8 @@ type site struct {
 	down    *mariadb.Server
 	dir     string
 	meta    string // the etcd of several servers; empty: each has its own
+	// metaUpstream has the servers believe that their metadata is in the upstream's PD.
+	metaUpstream bool
 }
 
 func newSite(t *testing.T) *site {
@@ -150,7 +152,7 @@ func (s *site) serve(change func(c *server.Config)) *node {
 	plane := func(_ context.Context, g server.Given) (server.Plane, error) {
 		c := coordinator.New(coordinator.Config{
 			Self: g.Self, ClusterID: "test", Version: "1.0.0", Capture: g.Capture, Store: g.Store, Session: g.Session, Transport: g.Transport, GCService: "sluice-test",
-			SaveEvery: 20 * time.Millisecond, Limits: changefeed.Limits{SyncPointIntervalMin: 100 * time.Millisecond},
+			SaveEvery: 20 * time.Millisecond, Limits: changefeed.Limits{SyncPointIntervalMin: 100 * time.Millisecond, UpstreamLossGraceMin: time.Second, MetadataUpstream: s.metaUpstream},
 			Log: slog.New(slog.NewTextHandler(out, nil)).With("on", g.Self.ID[:4]),
 		})
 		m := &mortal{Coordinator: c, store: g.Store}
@@ -158,7 +160,9 @@ func (s *site) serve(change func(c *server.Config)) *node {
 		n.made <- m
 		return m, nil
 	}
-	go func() { n.done <- server.Run(ctx, cfg, server.Parts{Version: "1.0.0", Plane: plane, Stderr: out}) }()
+	go func() {
+		n.done <- server.Run(ctx, cfg, server.Parts{Version: "1.0.0", Plane: plane, Stderr: out, Outlives: coordinator.Outlives, Applies: coordinator.Applies})
+	}()
 	s.Cleanup(func() { n.end(s) })
 	n.begun(s)
 	return n

@@ -214,7 +214,8 @@ func (m *member) settle(ctx context.Context, g *errgroup.Group) {
 	}
 	for id, now := range m.feeds {
 		// The next one waits for the end of the last one: they write the same rows.
-		if m.seats[id].seat != nil || !runs(now) || ctx.Err() != nil {
+		// Without an upstream there is nothing to take part in.
+		if m.seats[id].seat != nil || !runs(now) || ctx.Err() != nil || m.cfg.Capture.Client.Absent() {
 			continue
 		}
 		s := newSeat(now.Status.Run)

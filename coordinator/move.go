@@ -174,7 +174,7 @@ func (r *reign) why(id capture.ID) string {
 func (f *feed) begins() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.run != nil || f.ready.Start != nil || f.life != nil && f.life.State().Running()
+	return f.run != nil && !f.run.applies || f.ready.Start != nil || f.life != nil && f.life.State().Running()
 }
 
 // MoveTable implements api.Node.

@@ -24,6 +24,8 @@ type reign struct {
 	group *errgroup.Group
 	come  chan *feed    // those that are made while it goes on; unbuffered, so that none is lost
 	over  chan struct{} // closed when none is taken any more
+	// urgent are those that are to be looked after whether anything is held upstream or not.
+	urgent chan *feed
 
 	gc gcHold
 
@@ -45,7 +47,7 @@ var errResigned = errors.New("the owner resigned")
 
 func newReign(c *Coordinator, l *meta.Leadership) *reign {
 	return &reign{
-		Coordinator: c, fence: l, come: make(chan *feed), over: make(chan struct{}),
+		Coordinator: c, fence: l, come: make(chan *feed), over: make(chan struct{}), urgent: make(chan *feed),
 		feeds: map[meta.ChangefeedID]*feed{}, drained: map[capture.ID]bool{}, spent: map[meta.ChangefeedID]spent{}, gc: gcHold{now: make(chan struct{}, 1), first: make(chan struct{})},
 	}
 }
@@ -81,6 +83,7 @@ func (r *reign) run(ctx, leaving context.Context) error {
 		known = append(known, f)
 	}
 	r.group.Go(func() error { return r.holdGC(ctx) })
+	r.group.Go(func() error { return r.guard(ctx) })
 	r.group.Go(func() error {
 		defer close(r.over)
 		return r.take(ctx, known)
@@ -100,6 +103,17 @@ func (r *reign) run(ctx, leaving context.Context) error {
 // those that are made.
 func (r *reign) take(ctx context.Context, waiting []*feed) error {
 	first := r.gc.first
+	hurry := func(f *feed) {
+		if i := slices.Index(waiting, f); i >= 0 {
+			waiting = slices.Delete(waiting, i, i+1)
+			r.start(ctx, f)
+		}
+	}
+	for _, f := range slices.Clone(waiting) {
+		if f.ends() {
+			hurry(f)
+		}
+	}
 	for {
 		select {
 		case <-first:
@@ -107,6 +121,8 @@ func (r *reign) take(ctx context.Context, waiting []*feed) error {
 				r.start(ctx, f)
 			}
 			first, waiting = nil, nil
+		case f := <-r.urgent:
+			hurry(f)
 		case f := <-r.come:
 			if first != nil {
 				waiting = append(waiting, f)

@@ -28,10 +28,12 @@ const leaseMargin = 500 * time.Millisecond
 // run is one run of a changefeed, as this capture leads it.
 type run struct {
 	number uint64
-	from   tso.TS                     // the checkpoint from which this owner leads it
-	loop   atomic.Pointer[owner.Loop] // nil until it is made
-	stop   context.CancelFunc
-	done   chan struct{} // closed when nothing of it goes on
+	// applies says that it is none: the redo log is applied instead.
+	applies bool
+	from    tso.TS                     // the checkpoint from which this owner leads it
+	loop    atomic.Pointer[owner.Loop] // nil until it is made
+	stop    context.CancelFunc
+	done    chan struct{} // closed when nothing of it goes on
 }
 
 // beginRun starts a run beside the loop, which ends it.
@@ -86,6 +88,10 @@ func (f *feed) endRun() {
 
 // replicate leads a run: nil when the target-ts is reached.
 func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s changefeed.Start, resolved tso.TS) error {
+	// The servers may have been given other metadata since it was made.
+	if err := f.reign.cfg.Limits.Allow(&info.Config); err != nil {
+		return err
+	}
 	// The hold comes before the first read (P7).
 	if err := f.reign.holdFor(ctx, s.CheckpointTS.Prev()); err != nil {
 		return err

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -198,6 +199,9 @@ func parseCapture(kv *mvccpb.KeyValue) (capture.Info, error) {
 	}
 	if c.Stopping {
 		info.Liveness = capture.Stopping
+	}
+	if i := slices.Index(sightWords[:], c.Upstream); i > 0 { // a word of a later release is none
+		info.Upstream = capture.Sight(i) //nolint:gosec // there are three
 	}
 	return info, nil
 }

@@ -194,7 +194,10 @@ func (s *Session) Register(ctx context.Context, info capture.Info) error {
 	if info.ID != s.id {
 		return cdcerr.Bug("capture %s registers as %s", s.id, info.ID)
 	}
-	c := captureInfo{ID: string(info.ID), Address: info.Address, Version: info.Version, Stopping: info.Liveness == capture.Stopping}
+	c := captureInfo{
+		ID: string(info.ID), Address: info.Address, Version: info.Version, Stopping: info.Liveness == capture.Stopping,
+		Upstream: sightWords[info.Upstream],
+	}
 	if !info.Since.IsZero() {
 		c.Since = info.Since.Unix()
 	}
@@ -216,4 +219,9 @@ type captureInfo struct {
 	Stopping bool `json:"stopping,omitempty"`
 	// Since is when it joined, in seconds since 1970; not there where it does not say.
 	Since int64 `json:"since,omitempty"`
+	// Upstream is what it sees of the upstream, if it looks.
+	Upstream string `json:"upstream,omitempty"`
 }
+
+// sightWords are capture.Sight, as they are kept.
+var sightWords = [...]string{capture.Unlooked: "", capture.Reached: "reached", capture.Unreached: "unreached"}

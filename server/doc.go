@@ -14,6 +14,10 @@
 // by the old one is left by then (P1). Its lease is given back after the Plane has ended,
 // whatever ended it.
 //
+// A server that does not find PD ends, unless its metadata is elsewhere and has something to be done
+// without an upstream (Parts.Outlives): then it lives on an upstream.Absent until PD is there
+// (outlive), and begins from there on as if it had just been started.
+//
 // The control plane is an argument, Parts.Plane: this package knows its face only.
 //
 // Other captures' streams come in on the same port, through one transport.Service for
@@ -22,5 +26,5 @@
 //
 // Goroutines: all are children of Run's groups and end before Run returns:
 // the HTTP server's, the client of PD and TiKV, the ingest, the store of
-// metadata, the session, the transport, the Plane, and the one that cuts when time is up.
+// metadata, the session, the transport, the Plane, the one that cuts when time is up, and, without an upstream, one that looks for it.
 package server

@@ -70,13 +70,21 @@ func has(tree map[string]any, path []string) bool {
 // tuned tells whether all that is below [debug] is what Sluice's own parts read.
 func tuned(key string, present map[string]any) bool {
 	below, ok := present["debug"].(map[string]any)
-	_, own := below[SyncPointIntervalMin]
-	return key == "debug" && ok && own && len(below) == 1
+	own := 0
+	for _, k := range []string{SyncPointIntervalMin, UpstreamLossGraceMin} {
+		if _, given := below[k]; given {
+			own++
+		}
+	}
+	return key == "debug" && ok && own > 0 && len(below) == own
 }
 
-// SyncPointIntervalMin is the key below [debug] that lets sync points come closer
-// to each other than an operator should have them.
-const SyncPointIntervalMin = "sync-point-interval-min"
+// The keys below [debug] that let an operator's bounds be passed: how close to each other
+// sync points may come, and how soon an upstream may be taken for lost.
+const (
+	SyncPointIntervalMin = "sync-point-interval-min"
+	UpstreamLossGraceMin = "upstream-loss-grace-min"
+)
 
 // idle are TiCDC's keys that have nothing to act on, with the reason.
 func idle() map[string]string {
@@ -100,7 +108,7 @@ func idle() map[string]string {
 		"kv-client.worker-pool-size":       streams,
 		"kv-client.region-retry-duration":  "a region is asked for until it answers",
 		"security.redact-info-log":         "rows are not logged, but an error about one names its table, key, column and value, and so does the downstream's message",
-		"debug":                            "what it tunes is built otherwise here, save for sync-point-interval-min",
+		"debug":                            "what it tunes is built otherwise here, save for sync-point-interval-min and upstream-loss-grace-min",
 	}
 }
 

@@ -3,6 +3,8 @@ package server
 import (
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/upstream"
@@ -44,6 +46,23 @@ func (c *Config) Metadata(log *slog.Logger) meta.Config {
 		out.Embedded.InitialCluster = m.InitialCluster
 	}
 	return out
+}
+
+// MetadataUpstream tells whether the metadata is in the upstream's own PD, whatever it is
+// called.
+func (c *Config) MetadataUpstream() bool {
+	if c.Meta.Backend == meta.BackendPD {
+		return true
+	}
+	host := func(e string) string {
+		if _, rest, ok := strings.Cut(e, "://"); ok {
+			e = rest
+		}
+		return strings.TrimSuffix(e, "/")
+	}
+	return slices.ContainsFunc(c.Meta.Endpoints, func(e string) bool {
+		return slices.ContainsFunc(c.PD, func(pd string) bool { return host(pd) == host(e) })
+	})
 }
 
 // set is for what has a default of its own.

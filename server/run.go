@@ -62,6 +62,11 @@ type Parts struct {
 	// Plane makes the control plane of one session; ctx bounds the making. Without
 	// one the node is a member that does nothing, and says so.
 	Plane func(ctx context.Context, g Given) (Plane, error)
+	// Outlives tells by the changefeeds that there are whether a server has something to do
+	// while the upstream is away, and which cluster that is; Applies, whether it is doing it,
+	// and is to be left at that. Nil: a server without an upstream does not start.
+	Outlives func(all []*meta.Changefeed) (cluster uint64, ok bool, err error)
+	Applies  func(all []*meta.Changefeed) bool
 	// Cut, once it is closed, ends the server where it stands, as a second signal ends
 	// the process of one: nothing is handed over, and its session runs out. Nil: never.
 	Cut <-chan struct{}
@@ -193,17 +198,31 @@ func (n *node) over(ctx context.Context, leave <-chan struct{}) bool {
 
 // replicate opens what every session of this node shares, and lives through one
 // session after another.
-func (n *node) replicate(ctx context.Context, leave <-chan struct{}) (err error) {
+func (n *node) replicate(ctx context.Context, leave <-chan struct{}) error {
 	opening, done := until(ctx, leave)
 	defer done()
+	for {
+		shared, err := agent.Open(opening, n.sharing())
+		if err == nil {
+			return n.follow(ctx, leave, shared, nil)
+		}
+		if again, err := n.outlive(ctx, opening, leave, err); !again {
+			return leftFirst(opening, err)
+		}
+	}
+}
+
+func (n *node) sharing() agent.CaptureConfig {
 	m := n.cfg.memory(machineMemory())
-	shared, err := agent.Open(opening, agent.CaptureConfig{
+	return agent.CaptureConfig{
 		Upstream: n.cfg.Reach(n.log.Logger),
 		Sorter:   sorter.Config{MemoryQuota: m.Rows, Dir: n.cfg.DataDir, DiskQuota: n.cfg.Sorter.DiskQuota, Log: n.log.Logger},
-	})
-	if err != nil {
-		return leftFirst(opening, err)
 	}
+}
+
+// follow lives through one session after another with an upstream, or without one: then on
+// a store that is open already.
+func (n *node) follow(ctx context.Context, leave <-chan struct{}, shared *agent.Capture, store *meta.Store) (err error) {
 	defer func() { err = errors.Join(err, shared.Close()) }()
 	n.api.Connect(source{shared.Client, n.cfg.ClusterID})
 	n.meter.follow(shared)
@@ -211,7 +230,7 @@ func (n *node) replicate(ctx context.Context, leave <-chan struct{}) (err error)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return shared.Run(ctx) })
 	g.Go(func() error {
-		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Capture: shared, Metrics: n.meter.registry}))
+		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Capture: shared, Store: store, Metrics: n.meter.registry}))
 	})
 	return ended(g.Wait())
 }

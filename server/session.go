@@ -23,11 +23,14 @@ const anew = time.Second
 func (n *node) sessions(ctx context.Context, leave <-chan struct{}, g Given) error {
 	opening, done := until(ctx, leave)
 	defer done()
-	store, err := meta.Open(opening, n.cfg.Metadata(n.log.Logger))
-	if err != nil {
-		return leftFirst(opening, err)
+	store := g.Store
+	if store == nil {
+		var err error
+		if store, err = meta.Open(opening, n.cfg.Metadata(n.log.Logger)); err != nil {
+			return leftFirst(opening, err)
+		}
+		defer store.Close()
 	}
-	defer store.Close()
 	g.Store = store
 	// The data directory is locked, and no copy: whoever had the session that is noted
 	// there is dead, and writes no more. Without this nobody leads until it has run out.

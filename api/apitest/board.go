@@ -61,6 +61,17 @@ func NewBoard() *Board {
 	return b
 }
 
+// Lose has the upstream lost, and the changefeed orders ended for it.
+func (b *Board) Lose() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Down = cdcerr.PDUnreachable.New("PD has given no timestamp for 10s")
+	f := &b.feeds[0]
+	f.State, f.AdminJob, f.Checkpoint, f.Tasks, f.Writer = "finished", 4, f.Resolved, nil, ""
+	f.Warning = &api.Fault{At: Present.Time(), Addr: "10.0.0.1:8300", Code: cdcerr.UpstreamLost.ID,
+		Message: fmt.Sprintf("[%s] upstream lost, applied to %d (%s UTC)", cdcerr.UpstreamLost.ID, f.Resolved, f.Resolved.Time().UTC().Format("2006-01-02 15:04:05.000"))}
+}
+
 // Self is this capture.
 func (b *Board) Self() api.Self {
 	return b.Is
@@ -280,6 +291,9 @@ func (b *Board) Resume(_ context.Context, id api.FeedID, overwrite tso.TS) error
 	}
 	if b.feeds[i].State == "normal" {
 		return cdcerr.UpdateRefused.New("changefeed %s is normal: there is nothing to resume", id.Name)
+	}
+	if w := b.feeds[i].Warning; w != nil && w.Code == cdcerr.UpstreamLost.ID {
+		return cdcerr.UpdateRefused.New("changefeed %s has ended (upstream lost, applied to %d) and cannot be resumed", id.Name, b.feeds[i].Checkpoint)
 	}
 	if overwrite != 0 {
 		b.feeds[i].Checkpoint = overwrite
