@@ -2,6 +2,7 @@ package fake_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,11 +52,42 @@ func TestJournalIsTheData(t *testing.T) {
 	for n := range journal.Len() + 1 {
 		cut, err := fake.ReadJournal(bytes.NewReader(journal.Bytes()[:n]))
 		must(t, err)
-		if got := holds(cut, 60); got != states[len(states)-1] {
+		if got := holds(cut, tso.Max); got != states[len(states)-1] {
 			states = append(states, got)
 		}
 	}
-	if len(states) != 6 || states[5] != holds(read, 60) { // five writes, each there or not
+	if len(states) != 7 || states[6] != holds(read, tso.Max) { // six writes, each there or not
 		t.Errorf("cut off after each byte it has %q", states)
+	}
+}
+
+// torn is a disk that is full after so many bytes.
+type torn struct{ left int }
+
+func (d *torn) Write(b []byte) (int, error) {
+	if d.left -= len(b); d.left < 0 {
+		return 0, errors.New("no space left")
+	}
+	return len(b), nil
+}
+
+// What could not be written down nobody is told of: the cluster ends.
+func TestNobodyIsToldOfWhatIsNotInTheJournal(t *testing.T) {
+	c, err := fake.Start(fake.Config{Journal: &torn{left: 100}, ResolvedInterval: time.Millisecond})
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	<-c.Replayed()
+	for i := range 10 {
+		_, err := c.OnePhase(within(t, 20*time.Second), put(fmt.Sprint("t", i), "value", c.TS()))
+		must(t, err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "the journal: no space left") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it tells of timestamps still")
 	}
 }

@@ -20,7 +20,7 @@ func (c *Cluster) publishLocked(ch *mvcc.Change) {
 	c.journalLocked(ch)
 	c.waiting.wake(ch.Key)
 	c.hazards.before(c)
-	if ch.Kind != mvcc.Nothing {
+	if ch.Kind != mvcc.Nothing && c.journalErr == nil {
 		for range c.breaks.row(c, ch) {
 			c.deliverLocked(ch)
 		}

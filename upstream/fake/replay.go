@@ -149,7 +149,9 @@ func (c *Cluster) steps(ctx context.Context, p *plan) error {
 			c.clock.Reach(p.times[next-1])
 			if at := c.clock.Now(); at >= ticked+intervalTS(c.cfg.ResolvedInterval) && c.paid(next-stepped) {
 				ticked, stepped = at, next
-				c.tick()
+				if err := c.tick(); err != nil {
+					return err
+				}
 			}
 		}
 		i = next

@@ -3,6 +3,7 @@ package fake
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,9 +41,13 @@ func (c *Cluster) paid(steps int) bool {
 
 // tick moves the resolved-ts of every subscription whose scan is over: the
 // clock's, or the least start-ts of a lock that it still covers.
-func (c *Cluster) tick() {
+// It is an error where something could not be written down: nobody is told of a ts then.
+func (c *Cluster) tick() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.journalErr != nil {
+		return fmt.Errorf("the journal: %w", c.journalErr)
+	}
 	now := c.clock.Now()
 	c.promised = 0
 	defer func() { c.ticked = time.Now() }()
@@ -79,6 +84,7 @@ func (c *Cluster) tick() {
 		cn.resolve(subs, items)
 	}
 	c.breaks.overdue()
+	return nil
 }
 
 // promises are the messages of one tick for subs, which are sorted by request
@@ -126,8 +132,11 @@ func (c *Cluster) resolve(ctx context.Context) error {
 	for {
 		select {
 		case <-ticker.C:
-			if c.paid(0) {
-				c.tick()
+			if !c.paid(0) {
+				continue
+			}
+			if err := c.tick(); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return ctx.Err()
