@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
 	"github.com/sluice-cdc/sluice/playground"
@@ -27,10 +28,14 @@ func balances(store mvcc.Snapshot, at []tso.TS) ([]Accounts, error) {
 	if err != nil {
 		return nil, err
 	}
+	past, err := oracle.NewPast(store)
+	if err != nil {
+		return nil, err
+	}
 	var out []Accounts
 	for _, ts := range at {
 		var e verify.Expected
-		if _, err := oracle.Snapshot(store, ts, bank, &e); err != nil {
+		if _, err := past.At(ts, bank, &e); err != nil {
 			return nil, fmt.Errorf("at %d: %w", ts, err)
 		}
 		held := map[string]int64{}
@@ -66,11 +71,41 @@ func compare(ctx context.Context, store mvcc.Snapshot, databases []string, d Dow
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range v.First[:min(len(v.First), differencesMax)] {
+	for _, one := range v.First {
 		differences = append(differences, one.String())
 	}
-	if v.Differences > len(differences) {
-		differences = append(differences, fmt.Sprintf("%d differences in all", v.Differences))
+	all := v.Differences
+	tables, err := tables(store, databases, d.At)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tables {
+		told, err := shape(ctx, db, t)
+		if err != nil {
+			return nil, err
+		}
+		differences, all = append(differences, told...), all+len(told)
+	}
+	if all > differencesMax {
+		differences = append(differences[:min(len(differences), differencesMax)], fmt.Sprintf("%d differences in all", all))
 	}
 	return differences, nil
+}
+
+// tables are what a changefeed knows of databases at a moment.
+func tables(store mvcc.Snapshot, databases []string, at tso.TS) ([]*event.Table, error) {
+	var rules []string
+	for _, name := range databases {
+		rules = append(rules, name+".*")
+	}
+	ours, err := filter.New(filter.Config{Rules: rules})
+	if err != nil {
+		return nil, err
+	}
+	past, err := oracle.NewPast(store)
+	if err != nil {
+		return nil, err
+	}
+	_, tables, err := past.Schema(at, ours)
+	return tables, err
 }

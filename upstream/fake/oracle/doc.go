@@ -12,7 +12,8 @@
 // process: Delivery is plain data. Checkpoints judge P4 from outside: what is at
 // or below one has come by then. Of the bank the sum is judged in every snapshot.
 //
-// Store reads what a cluster holds at a ts, for verdicts on contents.
+// Store reads what a changefeed has of a cluster at a ts, for verdicts on contents: the
+// rows as they stood, and of DDL jobs those alone that count by then (Past).
 //
 // It has no goroutines. An Oracle is for one goroutine at a time.
 package oracle

@@ -210,7 +210,7 @@ func (c *jobCase) run(t *testing.T, kind event.Action) {
 	}
 	var err error
 	if c.fast != nil {
-		err = r.server.CreateTogether(r.ctx, c.fast, catalog.Session{DB: "d"}, r.between)
+		err = r.server.CreateTogether(r.ctx, c.fast, catalog.Session{DB: "d"}, r.noting)
 		r.release()
 	} else {
 		err = r.exec("d", c.sql)
@@ -220,6 +220,7 @@ func (c *jobCase) run(t *testing.T, kind event.Action) {
 	}
 	r.fill()
 	r.finish()
+	r.past()
 	if r.wrote < 4 || r.old < 2 || r.hung < 1 {
 		t.Errorf("only %d transactions between %d steps, %d of the old version, %d across one", r.wrote, r.steps, r.old, r.hung)
 	}

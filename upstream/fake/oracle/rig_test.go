@@ -41,6 +41,7 @@ type rig struct {
 	stop    func()
 	ended   chan error
 
+	moments     []moment            // between steps
 	hanging     []*workload.Session // that began a step ago and are not committed
 	kept        int                 // numbers of rows that only hanging sessions write
 	wrote, hung int                 // transactions committed: between two steps, and across one
@@ -148,7 +149,7 @@ func (r *rig) storm(on bool, seed uint64) (calm func()) {
 // exec runs DDL in a database, with writers between all steps.
 func (r *rig) exec(db, sql string) error {
 	defer r.release()
-	return r.server.Exec(r.ctx, sql, catalog.Session{DB: db}, r.between)
+	return r.server.Exec(r.ctx, sql, catalog.Session{DB: db}, r.noting)
 }
 
 // fill writes some rows of every table.

@@ -3,12 +3,10 @@ package oracle
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/mount"
-	"github.com/sluice-cdc/sluice/schema"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
@@ -17,7 +15,7 @@ import (
 )
 
 // Store fills in what a live cluster holds at a ts: from its store itself, not
-// over the wire, by the schema that stands there.
+// over the wire, by the schema that counts there: see Past.
 func Store(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expected) error {
 	_, err := Tables(c, at, wanted, into)
 	return err
@@ -30,47 +28,11 @@ func Tables(c *fake.Cluster, at tso.TS, wanted *filter.Filter, into *verify.Expe
 
 // Snapshot is Tables of a cluster's data, whatever became of the cluster.
 func Snapshot(store mvcc.Snapshot, at tso.TS, wanted *filter.Filter, into *verify.Expected) (tables []*event.Table, failed error) {
-	into.EndTS = at
-	databases := map[int64]*schema.DBInfo{}
-	each := func(start, end []byte, fn func(k schema.MetaKey, value []byte) error) {
-		store.Scan(start, end, mvcc.Read{At: at}, false, func(p mvcc.Pair) bool {
-			if p.Locked != nil {
-				failed = errors.Join(failed, fmt.Errorf("key %X is locked at %d", p.Key, at))
-			} else if k, ok := schema.ParseMetaKey(p.Key); ok {
-				failed = errors.Join(failed, fn(k, p.Value))
-			}
-			return failed == nil
-		})
+	p, err := NewPast(store)
+	if err != nil {
+		return nil, err
 	}
-	start, end := schema.DatabasesRange()
-	each(start, end, func(k schema.MetaKey, value []byte) error {
-		db, err := schema.ParseDBInfo(value)
-		if err == nil && wanted.Schema(db.Name.O) {
-			databases[k.SchemaID] = db
-			into.Databases = append(into.Databases, db.Name.O)
-		}
-		return err
-	})
-	start, end = schema.AllTablesRange()
-	each(start, end, func(k schema.MetaKey, value []byte) error {
-		db := databases[k.SchemaID]
-		if db == nil || k.TableID == 0 {
-			return nil
-		}
-		info, err := schema.ParseTableInfo(value)
-		if err != nil {
-			return err
-		}
-		t, err := info.Table(db, time.UTC)
-		if err != nil {
-			return err
-		}
-		w, err := tableAt(store, t, at)
-		tables = append(tables, t)
-		into.Tables = append(into.Tables, w)
-		return err
-	})
-	return tables, failed
+	return p.At(at, wanted, into)
 }
 
 // tableAt is one table with its rows.
