@@ -97,7 +97,8 @@ func TestDisasters(t *testing.T) {
 	for i := range uint64(n) {
 		p := disaster.Draw(*seed + i)
 		if *runs == 0 {
-			p.After = min(p.After, 4*time.Second)
+			p.After, p.Left, p.Live = min(p.After, 2*time.Second), min(p.Left, time.Second), min(p.Live, time.Second)
+			p.Kills = p.Kills[:min(len(p.Kills), 1)]
 		}
 		r := disaster.Run(t.Context(), cfg, p)
 		fmt.Println(r.Line())
@@ -116,18 +117,19 @@ func TestDisasters(t *testing.T) {
 // A plan is its seed's, and seeds have all kinds of them.
 func TestPlans(t *testing.T) {
 	kinds := map[string]int{}
-	for s := range uint64(100) {
+	for s := range uint64(200) {
 		p := disaster.Draw(s)
 		if fmt.Sprint(p) != fmt.Sprint(disaster.Draw(s)) {
 			t.Fatalf("seed %d has two plans", s)
 		}
-		kinds[fmt.Sprint("s3 ", p.S3)]++
-		kinds[fmt.Sprint("servers ", p.Servers)]++
-		kinds[fmt.Sprint("slow ", p.Slow)]++
-		kinds[fmt.Sprint("before ", p.Before, " with ", p.With)]++
-		kinds[fmt.Sprint("kills ", len(p.Kills))]++
+		for _, kind := range []string{
+			fmt.Sprint("s3 ", p.S3), fmt.Sprint("servers ", p.Servers), fmt.Sprint("slow ", p.Slow), fmt.Sprint("kills ", len(p.Kills)),
+			fmt.Sprint(p.Early, " early"), fmt.Sprint(p.Before, " before"), fmt.Sprint(p.With, " with it"), fmt.Sprint("live ", p.Live > 0),
+		} {
+			kinds[kind]++
+		}
 	}
-	if len(kinds) != 2+2+3+4+3 {
+	if len(kinds) != 2+2+3+3+3*3+2 {
 		t.Errorf("%v", kinds)
 	}
 	var b bytes.Buffer

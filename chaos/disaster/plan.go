@@ -17,19 +17,40 @@ type Plan struct {
 	Servers int           // one has its metadata in itself
 	Slow    time.Duration // the downstream's answers
 	After   time.Duration // of load until the upstream is killed
-	// Before, With: a server is killed a second before the upstream, or with it.
-	Before, With bool
-	Left         time.Duration   // how long the servers live on without an upstream
-	Kills        []time.Duration // after which the command is killed, one after the other
+	// A server is killed while the load goes on, early enough to be back at the end of it;
+	// a second before the upstream; with it.
+	Early, Before, With Victim
+	Left                time.Duration // how long the servers live on without an upstream
+	// Live is how long they live on beside the first attempt to apply the log, which takes
+	// the place of whoever writes; 0: all are killed before.
+	Live  time.Duration
+	Kills []time.Duration // after which the command is killed, one after the other
 }
+
+// Victim is the server that is killed.
+type Victim int
+
+// The victims.
+const (
+	Nobody Victim = iota
+	Anybody
+	TheOwner
+)
+
+// String is what a person reads of it.
+func (v Victim) String() string { return [...]string{"nobody", "a server", "the owner"}[v] }
 
 // Draw is the plan of a seed. The log's place is in turn.
 func Draw(seed uint64) Plan {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	ms := func(low, high int) time.Duration { return time.Duration(low+rng.IntN(high-low)) * time.Millisecond }
+	victim := func() Victim { return Victim(max(0, rng.IntN(5)-2)) }
 	p := Plan{Seed: seed, S3: seed%2 == 0, Servers: 1 + 2*rng.IntN(2), After: ms(3000, 12_000), Left: ms(0, 4000)}
 	p.Slow = []time.Duration{0, 30 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(3)]
-	p.Before, p.With = rng.IntN(3) == 0, rng.IntN(3) == 0
+	p.Early, p.Before, p.With = victim(), victim(), victim()
+	if rng.IntN(3) == 0 {
+		p.Live = ms(100, 3000)
+	}
 	for range rng.IntN(3) {
 		p.Kills = append(p.Kills, ms(30, 1500))
 	}
@@ -45,13 +66,19 @@ func (p Plan) String() string {
 	if p.Slow > 0 {
 		words = append(words, fmt.Sprintf("downstream %v late", p.Slow))
 	}
-	if p.Before {
-		words = append(words, "a server killed before")
+	for _, kill := range []struct {
+		who  Victim
+		when string
+	}{{p.Early, "early"}, {p.Before, "before"}, {p.With, "with it"}} {
+		if kill.who != Nobody {
+			words = append(words, fmt.Sprintf("%v killed %s", kill.who, kill.when))
+		}
 	}
-	if p.With {
-		words = append(words, "a server killed with it")
+	if p.Live > 0 {
+		words = append(words, fmt.Sprintf("applied first among servers that live on for %v", p.Live))
+	} else {
+		words = append(words, fmt.Sprintf("servers killed %v after", p.Left))
 	}
-	words = append(words, fmt.Sprintf("servers killed %v after", p.Left))
 	if len(p.Kills) > 0 {
 		words = append(words, fmt.Sprintf("apply killed %d times", len(p.Kills)))
 	}

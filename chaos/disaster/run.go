@@ -8,9 +8,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/chaos/origin"
 	"github.com/sluice-cdc/sluice/chaos/process"
 	"github.com/sluice-cdc/sluice/chaos/servers"
@@ -68,7 +72,7 @@ func (r *Result) run(ctx context.Context, cfg Config, dir string) (err error) {
 		return err
 	}
 	log := &redoLog{cfg: cfg, storage: storage, sink: s.SinkURI(), out: filepath.Join(dir, "redo.log")}
-	if err := r.recover(ctx, log); err != nil {
+	if err := errors.Join(r.among(ctx, s, log), r.recover(ctx, log)); err != nil {
 		return err
 	}
 	left, err := origin.Remember(cfg.Origin.Journal, databases)
@@ -78,8 +82,7 @@ func (r *Result) run(ctx context.Context, cfg Config, dir string) (err error) {
 	return r.judge(ctx, left, origin.Downstream{Host: s.Down.Host, Port: s.Down.Port, At: r.At})
 }
 
-// strike lets the load run, and then loses the upstream and everything but the log and
-// the downstream.
+// strike lets the load run, and then loses the upstream.
 func (r *Result) strike(ctx context.Context, s *servers.Site) (databases []string, err error) {
 	if databases, err = s.Upstream.Databases(); err != nil {
 		return nil, err
@@ -95,14 +98,19 @@ func (r *Result) strike(ctx context.Context, s *servers.Site) (databases []strin
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(r.Seed, 12))
-	kill := func() error { return s.Nodes[rng.IntN(len(s.Nodes))].Send(ctx, syscall.SIGKILL) }
-	if err := wait(ctx, r.After); err != nil {
-		return nil, err
-	}
-	if r.Before {
-		if err := errors.Join(kill(), wait(ctx, time.Second)); err != nil {
-			return nil, err
+	kill := func(who Victim) error {
+		node := rng.IntN(len(s.Nodes))
+		switch who {
+		case Anybody:
+			return servers.Signal(servers.KilledName, node, syscall.SIGKILL).Do(ctx, s)
+		case TheOwner:
+			return servers.SignalOwner(servers.KilledOwnerName, syscall.SIGKILL).Do(ctx, s)
 		}
+		return nil
+	}
+	const shortly = time.Second
+	if err := errors.Join(kill(r.Early), wait(ctx, r.After-shortly), kill(r.Before), wait(ctx, shortly)); err != nil {
+		return nil, err
 	}
 	f, asked := s.Feed(ctx)
 	at := time.Now()
@@ -111,12 +119,29 @@ func (r *Result) strike(ctx context.Context, s *servers.Site) (databases []strin
 	if asked == nil { // else its server was killed
 		r.Behind = at.Sub(f.Checkpoint.Time())
 	}
-	if r.With {
-		if err := kill(); err != nil {
-			return nil, err
-		}
+	return databases, errors.Join(kill(r.With), wait(ctx, r.Left))
+}
+
+// among ends the servers, in some plans while the log is applied already. They do not
+// write then, or take the place again, which the command has to say. What of that holds
+// is seen by applying the log once more.
+func (r *Result) among(ctx context.Context, s *servers.Site, log *redoLog) error {
+	if r.Live == 0 {
+		return s.Abandon(ctx)
 	}
-	return databases, errors.Join(wait(ctx, r.Left), s.Abandon(ctx))
+	var attempt errgroup.Group
+	attempt.Go(func() error {
+		r.Applys++
+		begun := time.Now()
+		_, _, err := log.apply(ctx, 0)
+		r.RTO += time.Since(begun)
+		if err != nil && strings.Contains(err.Error(), cdcerr.Fenced.ID) {
+			return nil
+		}
+		return err
+	})
+	err := errors.Join(wait(ctx, r.Live), s.Abandon(ctx))
+	return errors.Join(err, attempt.Wait())
 }
 
 // recover applies the log, and begins again as often as it is killed.
