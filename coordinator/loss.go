@@ -287,7 +287,7 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 			f.applyWarns(err)
 		}
 	}
-	if err := redo.Claim(ctx, l.cfg, l.bucket, l.id.Cluster); err != nil {
+	if err := redo.Claim(ctx, l.cfg, l.bucket, l.id); err != nil {
 		return 0, err
 	}
 	// A log of which there is no meta yet has let nothing above the checkpoint through.
