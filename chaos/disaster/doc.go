@@ -14,4 +14,7 @@
 // A Plan is drawn from a seed: where the log is, how slow the downstream is, when the
 // upstream is killed, and what befalls the servers and the command before, meanwhile and
 // after.
+//
+// Goroutines: an attempt to apply the log among servers that live has one, which ends
+// with that attempt; Run waits for it.
 package disaster
