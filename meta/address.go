@@ -40,7 +40,7 @@ func (s *Session) ClaimAddress(ctx context.Context, address string, own map[capt
 		case err != nil:
 			return s.store.failure(err, "looking at the session of capture "+string(info.ID))
 		case life.ID != watched:
-			watched, left, renewed = life.ID, life.TTL, 0
+			watched, renewed = life.ID, 0
 			until = time.Now().Add(time.Duration(life.GrantedTTL)*time.Second + expiry)
 			s.store.log.Info("another capture has this address; waiting until its session has run out, or is renewed",
 				"address", address, "other", info.ID, "left", time.Duration(max(life.TTL, 0))*time.Second)
