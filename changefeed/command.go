@@ -119,6 +119,9 @@ func (l *Life) Updated(c Change) (next Info, notes []string, err error) {
 	}
 	if c.Config != nil {
 		next.Config = *c.Config
+		if was, is := &l.info.Config.Consistent, &next.Config.Consistent; was.On() != is.On() || was.Storage != is.Storage {
+			next.RedoTurns++
+		}
 	}
 	if next.TargetTS != 0 && next.TargetTS <= max(next.StartTS, l.status.CheckpointTS) {
 		return fail(cdcerr.TargetTSInvalid.New("target-ts %d, start-ts %d, checkpoint-ts %d", next.TargetTS, next.StartTS, l.status.CheckpointTS))

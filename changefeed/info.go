@@ -27,6 +27,9 @@ type Info struct {
 	Warning *Fault   `json:"warning,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
 
+	// RedoTurns counts how often the redo log was turned on or off, or put elsewhere: what
+	// is written meanwhile is not in the one before.
+	RedoTurns uint64 `json:"redo-turns,omitempty"`
 	// Upstream is where the upstream was last, as far as somebody has to know once it is
 	// not there.
 	Upstream *Addresses `json:"upstream,omitempty"`

@@ -122,6 +122,15 @@ func TestUpdate(t *testing.T) {
 	if _, err := l.Update(Change{SinkURI: &other}); err != nil || l.Info().SinkURI != other {
 		t.Error(err)
 	}
+	for turns, storage := range []URI{"s3://a", "s3://a", "s3://b", "", "s3://b"} {
+		config.Consistent.Level, config.Consistent.Storage = "none", storage
+		if storage != "" {
+			config.Consistent.Level = "eventual"
+		}
+		if _, err := l.Update(Change{Config: &config}); err != nil || l.Info().RedoTurns != []uint64{1, 1, 2, 3, 4}[turns] {
+			t.Errorf("%d: %d turns, %v", turns, l.Info().RedoTurns, err)
+		}
+	}
 	config.SyncPointInterval = 1
 	if _, err := l.Update(Change{Config: &config}); !cdcerr.ConfigInvalid.Is(err) {
 		t.Error(err)

@@ -108,21 +108,24 @@ func (m *member) sights() (reached, lost bool) {
 // is lost. What it goes by is of this owner alone: another one begins anew.
 func (r *reign) guard(ctx context.Context) error {
 	begun := time.Now()
-	var v changefeed.Vigil
+	vigils := map[*feed]*changefeed.Vigil{} // each has the whole of its grace from when it is guarded
 	var looked time.Time
 	for {
-		if guarded := r.guarded(); len(guarded) == 0 {
-			v = changefeed.Vigil{}
-		} else {
-			reached, lost := r.member.sights()
+		guarded := r.guarded()
+		reached, lost := r.member.sights()
+		if len(guarded) > 0 && reached && time.Since(looked) > addressesEvery {
+			looked = time.Now()
+			r.locate(ctx, guarded)
+		}
+		maps.DeleteFunc(vigils, func(f *feed, _ *changefeed.Vigil) bool { return !slices.Contains(guarded, f) })
+		for _, f := range guarded {
+			v := vigils[f]
+			if v == nil {
+				v = &changefeed.Vigil{}
+				vigils[f] = v
+			}
 			v.Look(changefeed.Sight{At: time.Since(begun), Reached: reached, Lost: lost})
-			if reached && time.Since(looked) > addressesEvery {
-				looked = time.Now()
-				r.locate(ctx, guarded)
-			}
-			for _, f := range guarded {
-				r.judge(f, &v)
-			}
+			r.judge(ctx, f, v)
 		}
 		if err := pause(ctx, sightEvery/2); err != nil {
 			return context.Cause(ctx)
@@ -167,8 +170,30 @@ func (r *reign) locate(ctx context.Context, guarded []*feed) {
 	}
 }
 
+// stillThere looks for the upstream once more, right before it is taken for lost: what the
+// captures say may be some seconds old.
+func (r *reign) stillThere(ctx context.Context, f *feed, v *changefeed.Vigil) bool {
+	var where changefeed.Addresses
+	over := false
+	_ = f.read(func(l *changefeed.Life) error { // one that cannot be read is not judged either
+		info := l.Info()
+		if info.Upstream != nil {
+			where = *info.Upstream
+		}
+		over = v.Lost(info.Config.Consistent.Grace())
+		return nil
+	})
+	return over && r.cfg.Capture.Reached(ctx, where.PD, where.Stores)
+}
+
 // judge says to a changefeed what becomes of it.
-func (r *reign) judge(f *feed, v *changefeed.Vigil) {
+func (r *reign) judge(ctx context.Context, f *feed, v *changefeed.Vigil) {
+	if r.stillThere(ctx, f, v) {
+		*v = changefeed.Vigil{}
+	}
+	if ctx.Err() != nil {
+		return
+	}
 	now := r.cfg.Now()
 	lost := false
 	f.tell(func(l *changefeed.Life) {
@@ -290,7 +315,9 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 	if err := redo.Claim(ctx, l.cfg, l.bucket, l.id); err != nil {
 		return 0, err
 	}
-	// A log of which there is no meta yet has let nothing above the checkpoint through.
+	// A log of which there is no meta yet has let nothing through. What was written without
+	// it, or with the one before, is not known.
+	l.cfg.Ahead = func(context.Context) (tso.TS, error) { return tso.Max, nil }
 	m, err := redo.OpenMeta(ctx, l.cfg, l.bucket, l.id, f.reign.fence.Revision(), status.CheckpointTS)
 	if err != nil {
 		return 0, err

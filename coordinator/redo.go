@@ -38,7 +38,7 @@ func openRedo(ctx context.Context, info *changefeed.Info, servers, life, version
 	if !info.Config.Consistent.On() {
 		return nil, nil
 	}
-	wants, err := wantsOf(&info.Config)
+	wants, err := wantsOf(&info.Config, info.RedoTurns)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,10 @@ func redoConfig(c *changefeed.Config) (redo.Config, error) {
 }
 
 // wantsOf is a word for what a configuration takes of the upstream. With another one the
-// log has other rows in it than those that are wanted, so another log begins.
-func wantsOf(c *changefeed.Config) (string, error) {
-	text, err := json.Marshal([]any{c.Filter, c.CaseSensitive, c.ForceReplicate, c.BDRMode})
+// log has other rows in it than those that are wanted, so another log begins. So it does
+// after each turn: what is written without the log is not in it.
+func wantsOf(c *changefeed.Config, turns uint64) (string, error) {
+	text, err := json.Marshal([]any{c.Filter, c.CaseSensitive, c.ForceReplicate, c.BDRMode, turns})
 	if err != nil {
 		return "", cdcerr.Bug("the filter's configuration is no JSON: %v", err)
 	}

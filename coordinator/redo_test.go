@@ -52,6 +52,7 @@ func TestARedoLogIsOneLifesAndOneFilters(t *testing.T) {
 	for what, other := range map[string]*redoLog{
 		"another life":   logOf(t, dir, "2026/2", nil),
 		"another filter": logOf(t, dir, "2026/1", func(i *changefeed.Info) { i.Config.Filter.Rules = []string{"a.*"} }),
+		"another turn":   logOf(t, dir, "2026/1", func(i *changefeed.Info) { i.RedoTurns = 1 }),
 		"keyless tables": logOf(t, dir, "2026/1", func(i *changefeed.Info) { i.Config.ForceReplicate = true }),
 	} {
 		if other.id == one.id {

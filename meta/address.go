@@ -45,7 +45,8 @@ func (s *Session) ClaimAddress(ctx context.Context, address string, own map[capt
 			s.store.log.Info("another capture has this address; waiting until its session has run out, or is renewed",
 				"address", address, "other", info.ID, "left", time.Duration(max(life.TTL, 0))*time.Second)
 		case life.TTL > left:
-			renewed++
+			renewed++ // or an election in etcd has made it longer
+			until = time.Now().Add(time.Duration(life.GrantedTTL)*time.Second + expiry)
 		}
 		left = life.TTL
 		if renewed >= renewalsAlive || time.Now().After(until) {

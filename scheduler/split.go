@@ -97,6 +97,10 @@ func (o *Owner) Cut(s span.Span, borders []span.Key) {
 	if z == nil || !z.large {
 		return
 	}
+	if t.whole { // a DDL has made it so since the borders were asked for
+		z.large = false
+		return
+	}
 	again := weighty{set: z, at: o.now + o.cfg.BalanceTicks}
 	if z.State != ReplicatingState || t.shape != nil || o.blocked(t.id) {
 		o.large = append(o.large, again)

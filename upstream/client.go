@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	pd "github.com/tikv/pd/client"
 	"golang.org/x/sync/errgroup"
@@ -27,11 +28,13 @@ type Client struct {
 	conns   conns
 	follows follows
 	last    atomic.Uint64 // the last timestamp of PD that was seen
-	visits  *visits
-	counts  counts
-	streams streams
-	ears    ears
-	places  places
+	// answered is when PD gave it.
+	answered atomic.Pointer[time.Time]
+	visits   *visits
+	counts   counts
+	streams  streams
+	ears     ears
+	places   places
 
 	lookups chan struct{} // a token each; see lookupsMax
 	starts  chan *stream  // streams that want a goroutine from Run

@@ -38,6 +38,8 @@ func (c *Client) TS(ctx context.Context) (tso.TS, error) {
 		if err == nil {
 			ts := tso.New(physical, logical)
 			c.last.Store(uint64(ts))
+			now := time.Now()
+			c.answered.Store(&now)
 			return ts, nil
 		}
 		if wait(ctx, pause) != nil {

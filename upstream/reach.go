@@ -31,6 +31,9 @@ type Addresses struct {
 // Reached tells whether anything of the cluster lives, at the endpoints or at the addresses
 // of before. PD is asked first, and of the stores nobody while it answers.
 func (c *Client) Reached(ctx context.Context, last Addresses) bool {
+	if at := c.answered.Load(); at != nil && time.Since(*at) < answerWait {
+		return true // over the connection that there is
+	}
 	pd := bare(slices.Concat(c.cfg.endpoints(), c.memberURLs(), last.PD))
 	if AnyAnswers(ctx, c.cfg.TLS, pd) {
 		return true
@@ -100,12 +103,18 @@ func AnyAnswers(ctx context.Context, t TLS, addresses []string) bool {
 	return len(heard) > 0
 }
 
+// saysAnything tells whether a byte comes from an address, spoken to with TLS or without:
+// it may have another one than we were told of, and one of the two says nothing to the other.
+func saysAnything(ctx context.Context, t TLS, address string) bool {
+	return says(ctx, t.CA != "", address) || says(ctx, t.CA == "", address)
+}
+
 // preface is what a client of HTTP/2 says first, with empty settings; the server answers
 // with its own.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// saysAnything tells whether a byte comes from an address.
-func saysAnything(ctx context.Context, t TLS, address string) bool {
+// says tells whether a byte comes from an address.
+func says(ctx context.Context, secure bool, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -115,7 +124,7 @@ func saysAnything(ctx context.Context, t TLS, address string) bool {
 	defer func() { _ = conn.Close() }() // nothing was to be kept
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	e := &hearing{Conn: conn}
-	if t.CA != "" {
+	if secure {
 		// How the handshake ends does not matter, and files that cannot be read are no
 		// reason to take anybody for dead: the first message needs none of them.
 		_ = tls.Client(e, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx) //nolint:gosec // nothing is said over it

@@ -3,6 +3,8 @@ package upstream_test
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -45,6 +47,9 @@ func TestReached(t *testing.T) {
 	defer absent.Close()
 	want := func(what string, want bool) {
 		t.Helper()
+		for begun := time.Now(); !want && c.Reached(ctx, where) && time.Since(begun) < time.Minute; { // PD has just answered it
+			time.Sleep(100 * time.Millisecond)
+		}
 		if c.Reached(ctx, where) != want || absent.Reached(ctx, where) != want {
 			t.Errorf("%s: reached %v, by who never was there %v", what, c.Reached(ctx, where), absent.Reached(ctx, where))
 		}
@@ -107,6 +112,16 @@ func TestAnAnswerIsAByte(t *testing.T) {
 		t.Error(err)
 	}
 	refusing.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	if !upstream.AnyAnswers(t.Context(), upstream.TLS{}, []string{secure.Listener.Addr().String()}) {
+		t.Error("who speaks TLS is taken for dead by who was told of none")
+	}
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	if !upstream.AnyAnswers(t.Context(), upstream.TLS{CA: "x"}, []string{plain.Listener.Addr().String()}) {
+		t.Error("who speaks no TLS is taken for dead by who was told of some")
+	}
 	if upstream.AnyAnswers(t.Context(), upstream.TLS{}, []string{refusing.Addr().String()}) {
 		t.Error("a port that nobody has answers")
 	}
