@@ -47,8 +47,10 @@ func TestReached(t *testing.T) {
 	defer absent.Close()
 	want := func(what string, want bool) {
 		t.Helper()
+		look := time.NewTicker(100 * time.Millisecond)
+		defer look.Stop()
 		for begun := time.Now(); !want && c.Reached(ctx, where) && time.Since(begun) < time.Minute; { // PD has just answered it
-			time.Sleep(100 * time.Millisecond)
+			<-look.C
 		}
 		if c.Reached(ctx, where) != want || absent.Reached(ctx, where) != want {
 			t.Errorf("%s: reached %v, by who never was there %v", what, c.Reached(ctx, where), absent.Reached(ctx, where))
