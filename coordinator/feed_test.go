@@ -8,11 +8,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-cdc/sluice/agent"
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/meta"
+	"github.com/sluice-cdc/sluice/transport"
 	"github.com/sluice-cdc/sluice/tso"
+	"github.com/sluice-cdc/sluice/upstream"
 )
 
 var began = time.Unix(1_700_000_000, 0)
@@ -171,7 +174,13 @@ func TestSaveOfARunThatIsOver(t *testing.T) {
 // A seat is one in the changefeed of that creation, whatever number its run has: what
 // came in between may never be seen.
 func TestSeatOfAChangefeedThatWasMadeAgain(t *testing.T) {
-	c := New(Config{})
+	cfg := transport.Default()
+	cfg.Self, cfg.Cluster = "here", "default"
+	line, err := transport.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Config{Capture: &agent.Capture{Client: &upstream.Client{}}, Transport: line})
 	m := c.member
 	ctx, stop := context.WithCancel(t.Context())
 	g, ctx := errgroup.WithContext(ctx)
