@@ -60,6 +60,9 @@ func (f *feed) describe(whole bool) api.Feed {
 	// What is durable: the life knows of what is about to be, and the next owner, who
 	// begins with what is, may not tell less (P3).
 	out.Checkpoint, out.Resolved = f.kept.Status.CheckpointTS, f.kept.Status.ResolvedTS
+	if was := changefeed.State(f.kept.Status.State); status.State == changefeed.Finished && was != "" {
+		status.State = was // it is over once that, and how far it came, are durable
+	}
 	f.mu.Unlock()
 
 	out.UpstreamID, out.SinkURI, out.Created, out.Creator = info.UpstreamID, info.SinkURI.String(), info.CreateTime, info.CreatorVersion
