@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,9 +119,15 @@ func ownersRace(t *testing.T, seed uint64) {
 	var g errgroup.Group
 	for owner := range int64(3) {
 		rng := rand.New(rand.NewPCG(seed, uint64(owner)))
+		var drawing sync.Mutex // old metas are removed side by side
+		draw := func(n int) int {
+			drawing.Lock()
+			defer drawing.Unlock()
+			return rng.IntN(n)
+		}
 		b := &objstoretest.Faulty{Bucket: memory, Decide: func(context.Context, objstoretest.Call) objstoretest.Fault {
-			pass(time.Duration(rng.IntN(40)) * time.Millisecond)
-			switch rng.IntN(12) {
+			pass(time.Duration(draw(40)) * time.Millisecond)
+			switch draw(12) {
 			case 0:
 				return objstoretest.Fail
 			case 1:
@@ -131,11 +138,11 @@ func ownersRace(t *testing.T, seed uint64) {
 			return objstoretest.None
 		}}
 		g.Go(func() error {
-			pass(time.Duration(rng.IntN(300)) * time.Millisecond)
+			pass(time.Duration(draw(300)) * time.Millisecond)
 			m, err := redo.OpenMeta(t.Context(), redo.Default(), b, testID, owner/2, start) // two of one revision
 			for i := 0; err == nil && i < 20; i++ {
 				before := m.Stored().Resolved
-				if err = m.Advance(t.Context(), redo.Mark{Resolved: start + tso.TS(rng.IntN(1000))}); err != nil {
+				if err = m.Advance(t.Context(), redo.Mark{Resolved: start + tso.TS(draw(1000))}); err != nil {
 					break
 				}
 				inv, openErr := redo.Open(t.Context(), memory, testID)
