@@ -99,7 +99,7 @@ func inLog(t *testing.T, r *redoLog) (jobs []int64, resolved tso.TS) {
 // ownersCrash lets operation number n of an owner's be as fault says, has another owner
 // lead while the first one goes on, and looks at what became of the log and of the one
 // of before. It tells whether there was such an operation.
-func ownersCrash(t *testing.T, n int, fault objstoretest.Fault) (met bool) {
+func ownersCrash(t *testing.T, n int, fault objstoretest.Fault) bool {
 	bucket := objstore.NewMemory()
 	before := logIn(bucket, "2026/0")
 	old, err := leadTo(cancelled(t), before, 4, redoBefore)
@@ -108,16 +108,8 @@ func ownersCrash(t *testing.T, n int, fault objstoretest.Fault) (met bool) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	faulty := &objstoretest.Faulty{Bucket: bucket, Decide: func(_ context.Context, c objstoretest.Call) objstoretest.Fault {
-		if c.Number != n {
-			return objstoretest.None
-		}
-		met = true
-		if fault == objstoretest.Kill {
-			cancel()
-		}
-		return fault
-	}}
+	decide, met := objstoretest.At(n, fault, cancel)
+	faulty := &objstoretest.Faulty{Bucket: bucket, Decide: decide}
 	first, err := leadTo(ctx, logIn(faulty, "2026/1"), 5, 110, 1)
 	if err != nil && fault != objstoretest.Kill && fault != objstoretest.Tear {
 		t.Fatal(err)
@@ -152,7 +144,7 @@ func ownersCrash(t *testing.T, n int, fault objstoretest.Fault) (met bool) {
 	if all, err := redo.Folders(t.Context(), bucket, log.id); err != nil || len(all) != 1 || all[0] != log.id {
 		t.Fatalf("of the log of before something is there still: %v, %v", all, err)
 	}
-	return met
+	return met.Load()
 }
 
 // An owner that was cut off, and sweeps on, leaves the log alone that is begun after it.

@@ -45,7 +45,7 @@ func until(t *testing.T, l life, n int) {
 // fault says, then looks at what is left, and goes on with another life. Where
 // earlier is not 0, a life was killed at that operation before. It tells whether
 // there was an operation n.
-func crash(t *testing.T, bucket objstore.Bucket, seed uint64, earlier, n int, fault objstoretest.Fault) (met bool) {
+func crash(t *testing.T, bucket objstore.Bucket, seed uint64, earlier, n int, fault objstoretest.Fault) bool {
 	t.Helper()
 	all, down := history(seed, 60), newTarget(seed)
 	var before tso.TS
@@ -55,16 +55,8 @@ func crash(t *testing.T, bucket objstore.Bucket, seed uint64, earlier, n int, fa
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	faulty := &objstoretest.Faulty{Bucket: bucket, Decide: func(_ context.Context, c objstoretest.Call) objstoretest.Fault {
-		if c.Number != n {
-			return objstoretest.None
-		}
-		met = true
-		if fault == objstoretest.Kill {
-			cancel()
-		}
-		return fault
-	}}
+	decide, met := objstoretest.At(n, fault, cancel)
+	faulty := &objstoretest.Faulty{Bucket: bucket, Decide: decide}
 	first := &life{bucket: faulty, revision: 10, all: all, down: down, cfg: testConfig(), id: testID}
 	err := first.run(ctx)
 	if err != nil && fault != objstoretest.Kill && fault != objstoretest.Tear {
@@ -84,7 +76,7 @@ func crash(t *testing.T, bucket objstore.Bucket, seed uint64, earlier, n int, fa
 			t.Fatalf("operation %d, %v: resolved-ts %d at the end", n, fault, resolved)
 		}
 		if revision == 12 {
-			return met
+			return met.Load()
 		}
 	}
 }

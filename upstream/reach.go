@@ -106,20 +106,24 @@ func AnyAnswers(ctx context.Context, t TLS, addresses []string) bool {
 // saysAnything tells whether a byte comes from an address, spoken to with TLS or without:
 // it may have another one than we were told of, and one of the two says nothing to the other.
 func saysAnything(ctx context.Context, t TLS, address string) bool {
-	return says(ctx, t.CA != "", address) || says(ctx, t.CA == "", address)
+	heard, taken := says(ctx, t.CA != "", address)
+	if !heard && taken {
+		heard, _ = says(ctx, t.CA == "", address)
+	}
+	return heard
 }
 
 // preface is what a client of HTTP/2 says first, with empty settings; the server answers
 // with its own.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// says tells whether a byte comes from an address.
-func says(ctx context.Context, secure bool, address string) bool {
+// says tells whether a byte comes from an address, and whether it takes a connection.
+func says(ctx context.Context, secure bool, address string) (heard, taken bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer func() { _ = conn.Close() }() // nothing was to be kept
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
@@ -128,13 +132,13 @@ func says(ctx context.Context, secure bool, address string) bool {
 		// How the handshake ends does not matter, and files that cannot be read are no
 		// reason to take anybody for dead: the first message needs none of them.
 		_ = tls.Client(e, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx) //nolint:gosec // nothing is said over it
-		return e.heard
+		return e.heard, true
 	}
 	if _, err := conn.Write([]byte(preface)); err != nil {
-		return false
+		return false, true
 	}
 	_, _ = e.Read(make([]byte, 1))
-	return e.heard
+	return e.heard, true
 }
 
 // hearing notes that something was read.

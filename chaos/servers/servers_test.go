@@ -3,7 +3,6 @@ package servers_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -36,26 +35,14 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(origin.Env); text != "" {
-		var c origin.Config
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			panic(err)
+	if started, err := servers.ServeChild(context.Background()); started {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
-		end(origin.Serve(context.Background(), c, os.Stdin, os.Stdout))
-	}
-	if dir := os.Getenv(servers.EtcdEnv); dir != "" {
-		end(servers.ServeEtcd(context.Background(), dir, os.Stdin, os.Stdout))
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// end ends a process that a test has started.
-func end(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }
 
 func must(t *testing.T, err error) {

@@ -25,7 +25,7 @@ import (
 // Config is a site.
 type Config struct {
 	Sluice  string // the command of Sluice
-	Program string // this very one, which knows the variables of origin and EtcdEnv
+	Program string // this very one, which calls ServeChild
 	Dir     string // for data and logs
 	Origin  origin.Config
 	Servers int

@@ -59,6 +59,22 @@ type Faulty struct {
 	killed atomic.Bool
 }
 
+// At has the nth operation meet with a fault, and calls kill with it where the fault is
+// Kill. Met tells whether there was such an operation.
+func At(n int, fault Fault, kill func()) (decide func(context.Context, Call) Fault, met *atomic.Bool) {
+	met = new(atomic.Bool)
+	return func(_ context.Context, c Call) Fault {
+		if c.Number != n {
+			return None
+		}
+		met.Store(true)
+		if fault == Kill {
+			kill()
+		}
+		return fault
+	}, met
+}
+
 // Calls is how many operations have begun.
 func (f *Faulty) Calls() int { return int(f.calls.Load()) }
 
