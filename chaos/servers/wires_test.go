@@ -29,7 +29,7 @@ func TestWires(t *testing.T) {
 		_ = all.Wait()
 	}()
 	all.Go(func() error { return answer(&all, echo) })
-	names := make(chan string, 2) // the next callers, as they will be taken for
+	names := make(chan string) // whom each call is taken for, once it is there
 	w := &wires{caller: func(net.Conn) string { return <-names }}
 	p, err := w.open("server 1")
 	if err != nil {
@@ -40,11 +40,11 @@ func TestWires(t *testing.T) {
 
 	call := func(name string) net.Conn {
 		t.Helper()
-		names <- name
 		c, err := net.Dial("tcp", p.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
+		names <- name
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}

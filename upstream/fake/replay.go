@@ -42,6 +42,9 @@ func (c *Cluster) load() error {
 	}
 	rec := c.cfg.Recording
 	if rec == nil {
+		if !c.cfg.Hold && !c.cfg.HoldForSubscriber {
+			c.clock.Start(1) // who commits before Run is seen by a timestamp of afterwards
+		}
 		return nil
 	}
 	base := c.baseTS()

@@ -378,3 +378,23 @@ func TestLargeTransactionsLive(t *testing.T) {
 	must(t, txn.CommitSecondaries(ctx))
 	expect(t, read(t, c), "t1=c t7=c ")
 }
+
+// What is committed before the cluster runs lies below what is promised afterwards: a
+// changefeed that starts there sees it.
+func TestCommitBeforeRun(t *testing.T) {
+	c, err := fake.Start(fake.Config{Calm: true})
+	must(t, err)
+	defer func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		must(t, c.Run(ctx)) // closes what was opened
+	}()
+	txn, err := live.New(c).Begin(t.Context(), live.Options{})
+	must(t, err)
+	txn.Put([]byte("t1"), []byte("early"))
+	at, err := txn.Commit(t.Context())
+	must(t, err)
+	if now := c.TS(); now <= at {
+		t.Errorf("committed at %d, and now it is %d", at, now)
+	}
+}
