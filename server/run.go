@@ -100,7 +100,12 @@ func Run(ctx context.Context, cfg Config, parts Parts) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, logs.Close()) }()
+	defer func() {
+		if err != nil && cfg.LogFile != "" { // what goes to stderr has it from whoever ran this
+			logs.Error("server failed", "error", err)
+		}
+		err = errors.Join(err, logs.Close())
+	}()
 	if err = cfg.prepare(); err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -401,5 +403,16 @@ func TestRefusals(t *testing.T) {
 		if !c.code.Is(err) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// Where there is a log file, the reason stands in it too.
+	cfg := config(t)
+	cfg.Addr, cfg.LogFile = l.Addr().String(), filepath.Join(t.TempDir(), "log")
+	if err := server.Run(t.Context(), cfg, server.Parts{Stderr: io.Discard}); !cdcerr.ServerListen.Is(err) {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(cfg.LogFile)
+	must(t, err)
+	if got := string(text); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "CDC:ErrServeHTTP") {
+		t.Errorf("the log: %s", got)
 	}
 }

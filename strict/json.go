@@ -11,9 +11,13 @@ import (
 	"strings"
 )
 
+// bom may stand before a text of Windows' editors.
+var bom = []byte("\uFEFF")
+
 // JSON reads one JSON value into a struct by its json tags. Keys count to the
-// letter, and nothing may follow the value.
+// letter and once each, and nothing may follow the value.
 func JSON(text []byte, into any) error {
+	text = bytes.TrimPrefix(text, bom)
 	var tree any
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -22,6 +26,9 @@ func JSON(text []byte, into any) error {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("not one JSON value: something follows it at byte %d", dec.InputOffset())
+	}
+	if err := once(json.NewDecoder(bytes.NewReader(text)), nil); err != nil {
+		return err
 	}
 	w := walk{root: reflect.TypeOf(into)}
 	w.visit(tree, w.root, nil)
@@ -38,6 +45,36 @@ func JSON(text []byte, into any) error {
 		}
 		return fmt.Errorf("%s: %s is not %s", where, article(found)+kind.Value, wanted(kind.Type))
 	}
+	return err
+}
+
+// once reads a value, whose objects may have no key twice: one of two would be
+// dropped without a word.
+func once(dec *json.Decoder, path []string) error {
+	open, err := dec.Token()
+	if err != nil || open != json.Delim('{') && open != json.Delim('[') {
+		return err
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		below := path
+		if open == json.Delim('{') {
+			name, err := dec.Token()
+			if err != nil {
+				return err
+			}
+			key := fmt.Sprint(name)
+			below = append(path[:len(path):len(path)], key)
+			if seen[key] {
+				return fmt.Errorf("key %q is given twice", strings.Join(below, "."))
+			}
+			seen[key] = true
+		}
+		if err := once(dec, below); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
 	return err
 }
 

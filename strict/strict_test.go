@@ -54,6 +54,7 @@ func TestTOML(t *testing.T) {
 		{"banana = 1\nzebra = 2", `unknown key "banana" in line 1; unknown key "zebra" in line 2`},
 		{"memory-quota = 'x'", `line 1, column 16: key "memory-quota": string given, a whole number from 0 wanted`},
 		{"memory-quota = = 1", `line 1, column 16: `},
+		{"\uFEFFmemory-quota = 5", ""},
 		{"memory = 5", `unknown key "memory" in line 1, did you mean "memory-quota"?`},
 		{"[debug.anything]\nmatcher = ['x']", ""},
 	} {
@@ -73,6 +74,9 @@ func TestJSON(t *testing.T) {
 		{`{"filter":{"rules":"a"}}`, `key "filter.rules": a string is not a list`},
 		{`{"memory_quota":5`, "not JSON: it ends too early"},
 		{"{\n  memory}", "not JSON: line 2, column 3"},
+		{"\uFEFF" + `{"memory_quota":5}`, ""},
+		{`{"memory_quota":5,"memory_quota":6}`, `key "memory_quota" is given twice`},
+		{`{"filter":{"event_filters":[{"matcher":["matcher"]},{"matcher":[],"matcher":[]}]}}`, `key "filter.event_filters.matcher" is given twice`},
 		{`{} {}`, "not one JSON value"},
 		{``, "not JSON: it ends too early"},
 	} {

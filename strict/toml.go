@@ -13,6 +13,7 @@ import (
 
 // TOML reads text into a struct by its toml tags. Below a map every key is known.
 func TOML(text []byte, into any) error {
+	text = bytes.TrimPrefix(text, bom)
 	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(into)
 	var missing *toml.StrictMissingError
 	var syntax *toml.DecodeError
