@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/cdcpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -44,7 +46,11 @@ func (n *network) run(ctx context.Context, life func(context.Context, *incarnati
 
 // live serves on a store for one life.
 func (s *storeServer) live(ctx context.Context, inc *incarnation) error {
-	opts := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.WaitForHandlers(true)}
+	opts := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()), grpc.WaitForHandlers(true),
+		// TiKV lets clients ask whether it is there, with calls under way and without.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
 	if s.cluster.cfg.TLS != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(s.cluster.cfg.TLS)))
 	}
