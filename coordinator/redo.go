@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/redo/record"
+	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -30,6 +32,8 @@ type redoLog struct {
 	id     redo.ID
 	cfg    redo.Config
 	log    *slog.Logger
+	// forget removes what a life has noted downstream of its DDLs.
+	forget func(ctx context.Context, life string) error
 }
 
 // openRedo finds a changefeed's redo log; nil where it has none. Servers and life are what
@@ -52,12 +56,26 @@ func openRedo(ctx context.Context, info *changefeed.Info, servers, life, version
 		return nil, fmt.Errorf("consistent.storage: %w", err)
 	}
 	id := redo.ID{Cluster: info.UpstreamID, Servers: servers, Namespace: info.Namespace, Changefeed: info.Name, Incarnation: redo.Incarnation(life, wants)}
-	return &redoLog{bucket: bucket, id: id, cfg: cfg, log: log}, id.Validate()
+	none := func(context.Context, string) error { return nil }
+	return &redoLog{bucket: bucket, id: id, cfg: cfg, log: log, forget: none}, id.Validate()
 }
 
 // redoLog is a changefeed's redo log in an epoch, nil where it has none.
 func (c *Coordinator) redoLog(ctx context.Context, info *changefeed.Info, epoch uint64, log *slog.Logger) (*redoLog, error) {
-	return openRedo(ctx, info, c.cfg.ClusterID, c.downstream(info, epoch).Life, c.cfg.Version, log)
+	down := c.downstream(info, epoch)
+	r, err := openRedo(ctx, info, c.cfg.ClusterID, down.Life, c.cfg.Version, log)
+	if r != nil {
+		r.forget = func(ctx context.Context, life string) error {
+			uri, _, err := info.Config.Handed(info.SinkURI) // its notes are in the log since the run began
+			if err != nil {
+				return err
+			}
+			of := down
+			of.Life = life
+			return downstream.ForgetLife(ctx, uri.Reveal(), of)
+		}
+	}
+	return r, err
 }
 
 func (r *redoLog) close() {
@@ -194,7 +212,8 @@ func (r *redoLog) others(ctx context.Context) (out []redo.ID, err error) {
 	return out, err
 }
 
-// removeThose removes those that end at or below a timestamp, and tells which are left.
+// removeThose removes those that end at or below a timestamp, and tells which are left. With
+// the last log of a life goes what that has noted downstream of its DDLs.
 func (r *redoLog) removeThose(ctx context.Context, those []redo.ID, resolved tso.TS) (left []redo.ID, err error) {
 	for i, id := range those {
 		last, err := redo.LastMeta(ctx, r.bucket, id)
@@ -210,6 +229,13 @@ func (r *redoLog) removeThose(ctx context.Context, those []redo.ID, resolved tso
 			return append(left, those[i:]...), err
 		}
 		r.log.Info("a redo log of before was removed", "log", id.String())
+		shares := func(other redo.ID) bool { return other.Life() == id.Life() }
+		if shares(r.id) || slices.ContainsFunc(left, shares) || slices.ContainsFunc(those[i+1:], shares) {
+			continue
+		}
+		if err := r.forget(ctx, id.Life()); err != nil {
+			return append(left, those[i:]...), fmt.Errorf("what the life of %s has noted downstream: %w", id, err)
+		}
 	}
 	return left, nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,8 +136,18 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
+		var forgotten []string
+		away := true // the downstream, the first time that it is asked
 		lead := func(life string, at, ahead tso.TS) (*redoLog, func(tso.TS)) {
 			r := logOf(t, dir, life, nil)
+			r.forget = func(_ context.Context, life string) error {
+				if away {
+					away = false
+					return cdcerr.MySQLConnection.New("it is away")
+				}
+				forgotten = append(forgotten, life)
+				return nil
+			}
 			o, err := r.lead(ctx, 5, at, func(context.Context) (tso.TS, error) { return ahead, nil }, func(error) {})
 			if err != nil {
 				t.Fatal(err)
@@ -167,9 +178,15 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 		if n := logs(next); n != 2 {
 			t.Errorf("there are %d logs, and the last one makes no snapshot by itself yet", n)
 		}
+		if len(forgotten) > 0 {
+			t.Errorf("%q are forgotten, and their logs are there", forgotten)
+		}
 		to(210)
 		if n := logs(next); n != 1 {
 			t.Errorf("there are %d logs", n)
+		}
+		if !slices.Equal(forgotten, []string{"2026/1"}) {
+			t.Errorf("%q are forgotten", forgotten)
 		}
 		cancel()
 		synctest.Wait()

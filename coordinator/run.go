@@ -221,6 +221,7 @@ func (c *Coordinator) downstream(info *changefeed.Info, epoch uint64) downstream
 	return downstream.Config{
 		Cluster: c.cfg.ClusterID, Changefeed: info.ID().String(), SyncPointRetention: time.Duration(info.Config.SyncPointRetention), BDR: info.Config.BDRMode,
 		Upstream: info.UpstreamID, Life: fmt.Sprintf("%s/%d", info.CreateTime.UTC().Format(time.RFC3339Nano), epoch), Log: c.cfg.Log,
+		KeepLives: info.Config.Consistent.On(),
 	}
 }
 

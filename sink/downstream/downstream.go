@@ -58,6 +58,8 @@ type Config struct {
 	// one nothing is noted of DDLs, and one may run twice after a crash.
 	Upstream uint64
 	Life     string
+	// KeepLives leaves what earlier lives have noted until ForgetLife.
+	KeepLives bool
 	// BDR has everything that is written marked as a changefeed's: the downstream is
 	// replicated back.
 	BDR bool
@@ -101,7 +103,7 @@ func (c *Config) mysql(uri string) (mysql.Config, error) {
 	}
 	if c.Changefeed != "" {
 		out.Cluster, out.Changefeed = c.Cluster, c.Changefeed
-		out.Upstream, out.Life, out.Capture = c.Upstream, c.Life, c.Capture
+		out.Upstream, out.Life, out.Capture, out.KeepLives = c.Upstream, c.Life, c.Capture, c.KeepLives
 	}
 	if c.SyncPointRetention != 0 {
 		out.SyncPointRetention = c.SyncPointRetention
@@ -111,6 +113,15 @@ func (c *Config) mysql(uri string) (mysql.Config, error) {
 
 // Forget removes what a changefeed that is no more has noted downstream for itself.
 func Forget(ctx context.Context, uri string, cfg Config) error {
+	return forget(ctx, uri, cfg, mysql.Forget)
+}
+
+// ForgetLife removes what one life of a changefeed has noted there of its DDLs.
+func ForgetLife(ctx context.Context, uri string, cfg Config) error {
+	return forget(ctx, uri, cfg, mysql.ForgetLife)
+}
+
+func forget(ctx context.Context, uri string, cfg Config, do func(context.Context, mysql.Config) error) error {
 	scheme, _, _ := strings.Cut(uri, "://")
 	if !mysql.Handles(scheme) {
 		return nil
@@ -119,5 +130,5 @@ func Forget(ctx context.Context, uri string, cfg Config) error {
 	if err != nil || c.NoDDLRecord && c.NoFence {
 		return err
 	}
-	return mysql.Forget(ctx, c)
+	return do(ctx, c)
 }

@@ -51,6 +51,9 @@ type Config struct {
 	// before an operator set its checkpoint. What was noted downstream about DDLs in
 	// another life does not count. Empty: nothing is noted.
 	Life string
+	// KeepLives leaves what earlier lives have noted until ForgetLife: there may be redo
+	// logs of theirs, which are applied with it.
+	KeepLives bool
 	// NoDDLRecord keeps DDLs from being noted downstream.
 	NoDDLRecord bool
 	// Capture is whose place at the fence is taken; Raise fences it off. Empty: whoever

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
@@ -216,7 +217,8 @@ func (s *Sink) since() tso.TS {
 }
 
 // noteSince notes where this life began, before the first thing that its first run
-// writes: a run that comes after it cannot know any more.
+// writes: a run that comes after it cannot know any more. What earlier lives have noted
+// goes then, where nobody applies a redo log of theirs.
 func (s *Sink) noteSince(ctx context.Context, leave sink.Leave) error {
 	if s.noted == nil || s.noted.Since != 0 || s.cfg.replayed() == 0 {
 		return nil
@@ -227,7 +229,10 @@ func (s *Sink) noteSince(ctx context.Context, leave sink.Leave) error {
 		if err := leave.Check(); err != nil {
 			return err
 		}
-		return s.writeNoted(ctx, leave, &next)
+		if err := s.writeNoted(ctx, leave, &next); err != nil || s.cfg.KeepLives {
+			return err
+		}
+		return s.passing(ctx, leave, "DELETE FROM tidb_cdc.ddl_ts_v1"+s.cfg.anyLife()+" AND ticdc_cluster_id <> "+quoted(s.cfg.writer()))
 	})
 	if err != nil {
 		return coded(err, "noting in tidb_cdc.ddl_ts_v1 where the changefeed begins")
@@ -301,15 +306,29 @@ func (s *Sink) writeNoted(ctx context.Context, leave sink.Leave, n *noted) error
 }
 
 // writer stands where TiCDC has its cluster. TiCDC's own removes of a changefeed all
-// rows of its name, and a cluster may well have one name in both.
-func (c *Config) writer() string { return "sluice/" + c.Cluster }
+// rows of its name, and a cluster may well have one name in both. Each life has a row of
+// its own: a redo log of an earlier one is of no use without what that one had done.
+func (c *Config) writer() string { return c.writers() + digestOf(c.Life) }
+
+// writers begins the writer of every life.
+func (c *Config) writers() string { return "sluice/" + c.Cluster + "#" }
 
 // recordID stands where TiCDC has a table's id: the upstream's cluster.
 func (c *Config) recordID() int64 { return int64(c.Upstream) } //nolint:gosec // the same 64 bits
 
 // whose is the row's key.
 func (c *Config) whose() string {
-	return " WHERE ticdc_cluster_id = " + quoted(c.writer()) + " AND changefeed = " + quoted(c.Changefeed) + " AND table_id = " + strconv.FormatInt(c.recordID(), 10)
+	return " WHERE ticdc_cluster_id = " + quoted(c.writer()) + c.named()
+}
+
+// anyLife is what the rows of all lives have in common.
+func (c *Config) anyLife() string {
+	n := utf8.RuneCountInString(c.writers())
+	return fmt.Sprintf(" WHERE LEFT(ticdc_cluster_id, %d) = %s AND CHAR_LENGTH(ticdc_cluster_id) = %d", n, quoted(c.writers()), n+len(digestOf(""))) + c.named()
+}
+
+func (c *Config) named() string {
+	return " AND changefeed = " + quoted(c.Changefeed) + " AND table_id = " + strconv.FormatInt(c.recordID(), 10)
 }
 
 // readNoted reads what this life of the changefeed has noted, and makes the table
@@ -450,6 +469,15 @@ func (s *Sink) makeNoted(ctx context.Context, conn *sql.Conn, text string, beate
 
 // Forget removes what a changefeed that is no more has noted downstream.
 func Forget(ctx context.Context, cfg Config) error {
+	return forget(ctx, cfg, cfg.anyLife(), !cfg.NoFence)
+}
+
+// ForgetLife removes what one life of a changefeed has noted of its DDLs.
+func ForgetLife(ctx context.Context, cfg Config) error {
+	return forget(ctx, cfg, cfg.whose(), false)
+}
+
+func forget(ctx context.Context, cfg Config, record string, fence bool) error {
 	db, err := OpenDB(cfg)
 	if err != nil {
 		return err
@@ -463,9 +491,9 @@ func Forget(ctx context.Context, cfg Config) error {
 		return coded(err, "removing what is noted in %s", table)
 	}
 	if !cfg.NoDDLRecord {
-		err = forget("tidb_cdc.ddl_ts_v1", cfg.whose())
+		err = forget("tidb_cdc.ddl_ts_v1", record)
 	}
-	if !cfg.NoFence && err == nil {
+	if fence && err == nil {
 		err = forget(fenceTable, cfg.fenced())
 	}
 	return err

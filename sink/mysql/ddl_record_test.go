@@ -438,7 +438,7 @@ func TestRecordOfTiCDC(t *testing.T) {
 	}
 	w.want("select table_id, ddl_ts, finished from tidb_cdc.ddl_ts_v1 where changefeed = '"+t.Name()+"'", "0|5|1", "-1|5|1", fmt.Sprintf("0|%d|1", d.SwitchTS))
 	mustExec(t, w.db, "delete from tidb_cdc.ddl_ts_v1 where (ticdc_cluster_id, changefeed) in (('default', '"+t.Name()+"'))") // as TiCDC removes a changefeed
-	w.want("select ticdc_cluster_id, ddl_ts from tidb_cdc.ddl_ts_v1 where changefeed = '"+t.Name()+"'", fmt.Sprintf("sluice/default|%d", d.SwitchTS))
+	w.want("select ticdc_cluster_id, ddl_ts from tidb_cdc.ddl_ts_v1 where changefeed = '"+t.Name()+"'", fmt.Sprintf("%s|%d", s.cfg.writer(), d.SwitchTS))
 	next := w.numbered(&event.DDL{Action: event.ActionTruncateTable, Tables: []event.TableChange{{Before: tab, After: tab}}})
 	s.noted.Begun = []underway{{ddlNote: noteOf(next), Script: "other"}}
 	if err := s.DDL(t.Context(), sink.Endless, next); !cdcerr.ExecDDLFailed.Is(err) || !strings.Contains(err.Error(), "another release") {

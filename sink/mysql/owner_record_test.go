@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/sink"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -109,7 +110,7 @@ func TestRecordOfTheReleaseBefore(t *testing.T) {
 	}
 	set := func(text string) {
 		t.Helper()
-		mustExec(t, w.db, fmt.Sprintf("replace into tidb_cdc.ddl_ts_v1 (ticdc_cluster_id, changefeed, table_id, ddl_ts, finished, is_syncpoint, sluice_record) values ('sluice/default', %s, 0, '1', 1, 0, %s)", quoted(t.Name()), quoted(text)))
+		mustExec(t, w.db, fmt.Sprintf("replace into tidb_cdc.ddl_ts_v1 (ticdc_cluster_id, changefeed, table_id, ddl_ts, finished, is_syncpoint, sluice_record) values (%s, %s, 0, '1', 1, 0, %s)", quoted((&Config{Cluster: "default", Life: "x"}).writer()), quoted(t.Name()), quoted(text)))
 	}
 	w.owner(server.URI(), 1) // makes the table
 	at := (w.ts - from) >> 18
@@ -181,5 +182,56 @@ func TestCheckpointWhileADDLRuns(t *testing.T) {
 	on, err := owner.Recorded(t.Context())
 	if err != nil || len(on) != 2 || on[0].TS != d.SwitchTS || on[0].Job != 0 || on[1].Job != d.JobID {
 		t.Errorf("%+v, %v", on, err)
+	}
+}
+
+// A life that follows another one leaves what that one has noted, where its redo log may
+// still be applied: a DDL that it has done is not done again. Without such a log it goes
+// with the new life's first word, and in any case with the changefeed.
+func TestRecordOfAnEarlierLife(t *testing.T) {
+	w := newWorld(t)
+	tab := w.create("create table t (a int primary key)")
+	first := w.owner(server.URI(), 1)
+	truncate := w.numbered(&event.DDL{Action: event.ActionTruncateTable, Query: "truncate table t", Tables: []event.TableChange{{Before: tab, After: tab}}})
+	w.carry(first, 1, truncate)
+	w.closed(first)
+	mustExec(t, w.db, "insert into "+qualified(w.schema, "t")+" values (1)")
+	follow := func(life string, revision uint64, keep bool) *Sink {
+		t.Helper()
+		s, err := livedAs(t, server.URI(), life, nil, func(c *Config) {
+			c.Role, c.Leave, c.KeepLives = sink.Owner, under(revision), keep
+			c.Replayed = func() tso.TS { return w.ts }
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	lives := func() string {
+		return strings.Join(w.rows("select json_value(sluice_record, '$.life') from tidb_cdc.ddl_ts_v1 where changefeed = "+quoted(t.Name())+" order by 1"), " ")
+	}
+	second := follow("y", 2, true)
+	w.closed(second)
+	if got := lives(); got != "x y" {
+		t.Fatalf("on record are the lives %q", got)
+	}
+	apply := lived(t, server.URI(), "x", nil)
+	if _, err := apply.TakeOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.carry(apply, 3, truncate)
+	w.want("select a from t", "1")
+	w.closed(apply)
+	if err := ForgetLife(t.Context(), apply.cfg); err != nil || lives() != "y" {
+		t.Errorf("%v, on record are the lives %q", err, lives())
+	}
+	w.closed(follow("z", 4, true))
+	w.closed(follow("v", 5, false))
+	if got := lives(); got != "v" {
+		t.Errorf("on record are the lives %q", got)
+	}
+	w.closed(follow("u", 6, true))
+	if err := Forget(t.Context(), second.cfg); err != nil || lives() != "" {
+		t.Errorf("%v, on record are the lives %q", err, lives())
 	}
 }
