@@ -17,10 +17,17 @@ func (o *Owner) Check() error {
 		}
 	}
 	for _, m := range o.members {
+		primaries := 0
 		for i, s := range m.sets {
 			if !(s.primary.m == m && int(s.primary.at) == i) && !(s.secondary.m == m && int(s.secondary.at) == i) {
 				return cdcerr.Bug("capture %s lists %v at %d, which is not its", m.id, s.Span, i)
 			}
+			if s.primary.m == m && int(s.primary.at) == i {
+				primaries++
+			}
+		}
+		if primaries != m.primaries {
+			return cdcerr.Bug("capture %s may write %d spans, and %d are counted", m.id, primaries, m.primaries)
 		}
 	}
 	if o.mark.Checkpoint > o.mark.Resolved {

@@ -38,13 +38,14 @@ type member struct {
 	written tso.TS
 	warning string
 
-	floor    Progress
-	covers   int  // sets under the floor
-	tainted  bool // the floor counts spans that are not wanted any more
-	removing int  // those of them that it has not stopped
-	joining  []*ReplicationSet
-	sets     []*ReplicationSet // those in which it has a part
-	orders   []Order
+	floor     Progress
+	covers    int  // sets under the floor
+	tainted   bool // the floor counts spans that are not wanted any more
+	removing  int  // those of them that it has not stopped
+	joining   []*ReplicationSet
+	sets      []*ReplicationSet // those in which it has a part
+	primaries int               // of those, that it may write
+	orders    []Order
 }
 
 // Fence is a floor to be raised downstream: writes of this capture under a lower term
@@ -265,12 +266,26 @@ func (o *Owner) Step(r Report) {
 		return
 	}
 	o.complete(m, r.Floor)
+	o.recount(m, r.Writes)
 	m.told = true
 	o.told(m.id)
 	if m.term == 0 {
 		m.term = o.nextTerm() // it holds nothing: who holds has a term
 		m.told = false        // and will tell under it
 		m.asked, m.spoke = o.now, 0
+	}
+}
+
+// recount holds what a complete report counts against what the owner has (P8). Every span
+// that begins or ends to be written was told by then: a floor over others than those that
+// rest on it says nothing of them, and a writer of what nobody gave it is not the only one.
+// An owner that asks has yet to find out who writes what.
+func (o *Owner) recount(m *member, writes int) {
+	switch {
+	case writes < m.covers:
+		o.err = cdcerr.Bug("capture %s says that it writes %d spans, and %d that it was said to write rest on its floor", m.id, writes, m.covers)
+	case writes > m.primaries && !o.rebuilding:
+		o.err = cdcerr.Bug("capture %s says that it writes %d spans and has told all, and the owner knows of %d (P1)", m.id, writes, m.primaries)
 	}
 }
 

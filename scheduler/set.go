@@ -151,10 +151,16 @@ func (t *table) busy(s span.Span) bool {
 func (p *place) join(s *ReplicationSet, m *member) {
 	p.m, p.at = m, int32(len(m.sets))
 	m.sets = append(m.sets, s)
+	if p == &s.primary {
+		m.primaries++
+	}
 }
 
 func (p *place) leave() {
 	m := p.m
+	if p == &m.sets[p.at].primary {
+		m.primaries--
+	}
 	last := len(m.sets) - 1
 	moved := m.sets[last]
 	m.sets[last] = nil

@@ -157,6 +157,9 @@ func (o *Owner) uncover(s *ReplicationSet) {
 // floors, and nothing at or above a DDL that is not done, a sync point that is not
 // noted, or what the schema is not known up to.
 func (o *Owner) advance() {
+	if o.err != nil {
+		return // nothing rests on what may not hold
+	}
 	at, resolved := o.least()
 	if at < o.mark.Checkpoint && !o.rebuilding && !o.lettingGo() {
 		o.err = cdcerr.Bug("the spans' least checkpoint went back from %d to %d", o.mark.Checkpoint, at)
