@@ -36,10 +36,11 @@ func (c *call) moveTable() (any, error) {
 	if to == "" {
 		return nil, cdcerr.InvalidArgument.New("targetNodeID: is missing")
 	}
-	if err := c.node().MoveTable(c.Context(), c.feed(), table, capture.ID(to)); err != nil || !wait {
+	shown, err := c.node().MoveTable(c.Context(), c.feed(), table, capture.ID(to))
+	if err != nil || !wait {
 		return Empty{}, err
 	}
-	return Empty{}, c.moved(table, to)
+	return Empty{}, c.moved(shown, to)
 }
 
 // moved waits until a capture has a table.
@@ -75,7 +76,8 @@ func (c *call) firstMove() (any, error) {
 	case in.TableID <= 0:
 		return nil, cdcerr.InvalidArgument.New("table_id: %d is no table's number", in.TableID)
 	}
-	return Empty{}, c.node().MoveTable(c.Context(), c.feed(), in.TableID, capture.ID(in.CaptureID))
+	_, err := c.node().MoveTable(c.Context(), c.feed(), in.TableID, capture.ID(in.CaptureID))
+	return Empty{}, err
 }
 
 func (c *call) rebalance() (any, error) { return Empty{}, c.node().Rebalance(c.Context(), c.feed()) }

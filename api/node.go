@@ -41,8 +41,9 @@ type Feeds interface {
 	// Undrain lets it have tables again.
 	Drain(ctx context.Context, id capture.ID) (Drained, error)
 	Undrain(ctx context.Context, id capture.ID) error
-	// MoveTable begins to move a table to a capture. A Get tells when it is there.
-	MoveTable(ctx context.Context, id FeedID, table int64, to capture.ID) error
+	// MoveTable begins to move a table to a capture. A Get tells when it is there, under
+	// the id that is shown: the table's, or that of one of the partitions that go with it.
+	MoveTable(ctx context.Context, id FeedID, table int64, to capture.ID) (shown int64, err error)
 	// Rebalance evens out now how many tables captures have.
 	Rebalance(ctx context.Context, id FeedID) error
 

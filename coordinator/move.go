@@ -178,19 +178,20 @@ func (f *feed) begins() bool {
 }
 
 // MoveTable implements api.Node.
-func (c *Coordinator) MoveTable(ctx context.Context, id api.FeedID, table int64, to capture.ID) error {
+func (c *Coordinator) MoveTable(ctx context.Context, id api.FeedID, table int64, to capture.ID) (shown int64, err error) {
 	l, err := c.running(id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	all, err := c.Captures(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !slices.ContainsFunc(all, func(i capture.Info) bool { return i.ID == to }) {
-		return cdcerr.CaptureNotFound.New("%s", to)
+		return 0, cdcerr.CaptureNotFound.New("%s", to)
 	}
-	return l.Move(span.TableID(table), to)
+	moved, err := l.Move(span.TableID(table), to)
+	return int64(moved), err
 }
 
 // Rebalance implements api.Node.

@@ -290,22 +290,23 @@ func (r *run) tasks(whole bool) (out []api.TaskStatus) {
 	return out
 }
 
-// tables are the tables that captures have of the run, by capture, each once however many
-// parts of it there are.
+// tables are the tables that captures have of the run, and the partitions, by capture, each
+// once however many parts of it there are.
 func (r *run) tables() map[capture.ID][]int64 {
 	loop := r.loop.Load()
 	if loop == nil {
 		return nil
 	}
 	out := map[capture.ID][]int64{}
+	shown := loop.Shown()
 	for _, s := range loop.Sets() {
-		if s.Primary == "" {
-			continue
+		if s.Primary != "" {
+			out[s.Primary] = append(out[s.Primary], shown(s.Span.TableID)...)
 		}
-		have := out[s.Primary]
-		if id := int64(s.Span.TableID); len(have) == 0 || have[len(have)-1] != id { // sets are in order
-			out[s.Primary] = append(have, id)
-		}
+	}
+	for id, all := range out {
+		slices.Sort(all)
+		out[id] = slices.Compact(all)
 	}
 	return out
 }

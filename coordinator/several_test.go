@@ -158,7 +158,9 @@ func TestSeveralCaptures(t *testing.T) {
 	if third == c.owner() {
 		to = c.another().Self().ID
 	}
-	must(t, c.owner().MoveTable(t.Context(), feed, moved, to))
+	if shown, err := c.owner().MoveTable(t.Context(), feed, moved, to); err != nil || shown != moved {
+		t.Fatalf("moved %d, shown as %d: %v", moved, shown, err)
+	}
 	c.until("the table is where it is wanted", func() bool { return slices.Contains(c.has(to), moved) })
 
 	// Drained, and told to end when it is empty.
@@ -283,7 +285,7 @@ func TestPauseOfSeveral(t *testing.T) {
 		if f, ok := c.feed(); !ok || f.State != "stopped" || len(f.Tasks) != 0 {
 			t.Errorf("paused: %s, %v", f.State, f.Tasks)
 		}
-		if err := c.owner().MoveTable(t.Context(), feed, 5, c.another().Self().ID); !cdcerr.SchedulerRequest.Is(err) {
+		if _, err := c.owner().MoveTable(t.Context(), feed, 5, c.another().Self().ID); !cdcerr.SchedulerRequest.Is(err) {
 			t.Errorf("moved while it stands: %v", err)
 		}
 		must(t, c.owner().Resume(t.Context(), feed, 0))

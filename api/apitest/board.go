@@ -127,16 +127,19 @@ func (b *Board) Undrain(_ context.Context, id capture.ID) error {
 	return nil
 }
 
-// MoveTable moves a table at once.
-func (b *Board) MoveTable(_ context.Context, id api.FeedID, table int64, to capture.ID) error {
+// MoveTable moves a table at once. 105 is one whose partition 106 is shown.
+func (b *Board) MoveTable(_ context.Context, id api.FeedID, table int64, to capture.ID) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if table == 105 {
+		table = 106
+	}
 	i, err := b.at(id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if to != "capture-1" && to != "capture-2" {
-		return cdcerr.CaptureNotFound.New("capture %q", to)
+		return 0, cdcerr.CaptureNotFound.New("capture %q", to)
 	}
 	f := &b.feeds[i]
 	known := false
@@ -149,14 +152,14 @@ func (b *Board) MoveTable(_ context.Context, id api.FeedID, table int64, to capt
 		}
 	}
 	if !known {
-		return cdcerr.SchedulerRequest.New("table %d is none of changefeed %s", table, id.Name)
+		return 0, cdcerr.SchedulerRequest.New("table %d is none of changefeed %s", table, id.Name)
 	}
 	f.Tasks = nil
 	for _, at := range slices.Sorted(maps.Keys(tasks)) {
 		slices.Sort(tasks[at])
 		f.Tasks = append(f.Tasks, api.TaskStatus{CaptureID: at, TableIDs: tasks[at]})
 	}
-	return nil
+	return table, nil
 }
 
 // Rebalance finds everything even.

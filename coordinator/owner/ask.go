@@ -11,15 +11,20 @@ import (
 	"github.com/sluice-cdc/sluice/tso"
 )
 
-// Move asks for a table, all its spans, to be moved to a capture.
-func (l *Loop) Move(table span.TableID, to capture.ID) error {
+// Move asks for a table, all its spans, to be moved to a capture, and says by which id
+// Shown has it. A partition of a unit has the unit moved, as its own id does.
+func (l *Loop) Move(table span.TableID, to capture.ID) (shown span.TableID, err error) {
 	defer l.look()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.owner == nil {
-		return errNotYet()
+	begun := l.owner != nil
+	l.mu.Unlock()
+	if !begun {
+		return 0, errNotYet()
 	}
-	return l.owner.Move(table, to)
+	table, shown = l.placed(table)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return shown, l.owner.Move(table, to)
 }
 
 // Rebalance asks for an even spread now.

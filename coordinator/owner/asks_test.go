@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/coordinator/owner"
+	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
@@ -81,12 +83,12 @@ func TestOperators(t *testing.T) {
 		if of("a") != 0 || of("b") != 4 {
 			t.Errorf("%d and %d spans after a was drained", of("a"), of("b"))
 		}
-		if err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
+		if _, err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
 			t.Errorf("a move to a capture that is drained: %v", err)
 		}
 		l.Drain()
 		later(100 * time.Millisecond)
-		must(t, l.Move(1, "a"))
+		move(t, l, 1, "a")
 		later(500 * time.Millisecond)
 		if sets := l.Sets(); sets[0].Primary != "a" {
 			t.Errorf("%+v", sets[0])
@@ -113,7 +115,7 @@ func TestAskedTooEarly(t *testing.T) {
 			}
 		})
 		later(time.Second)
-		if err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
+		if _, err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
 			t.Error(err)
 		}
 		if err := l.Rebalance(); !cdcerr.SchedulerRequest.Is(err) {
@@ -124,7 +126,7 @@ func TestAskedTooEarly(t *testing.T) {
 		}
 		close(hang)
 		w.to(ms(5))
-		must(t, l.Move(1, "a"))
+		move(t, l, 1, "a")
 		stop()
 		ends(t, end, canceled)
 	})
@@ -250,5 +252,54 @@ func TestDeafCaptures(t *testing.T) {
 		}
 		stop()
 		_ = end()
+	})
+}
+
+// move moves what is shown by its own id.
+func move(t *testing.T, l *owner.Loop, table span.TableID, to capture.ID) {
+	t.Helper()
+	if shown, err := l.Move(table, to); err != nil || shown != table {
+		t.Fatalf("table %d, shown as %d: %v", table, shown, err)
+	}
+}
+
+// A unit is shown as its partitions, and moves whichever of them, or its own id, is named.
+func TestUnitIsMovedByAnyOfItsIDs(t *testing.T) {
+	cluster(t, two, []int64{1, 2}, func(w *world) {
+		unit := table(5, "t5")
+		unit.Partitions = []event.Partition{{ID: 7}, {ID: 8}}
+		unit.Indexes = []event.Index{{Unique: true, Global: true}}
+		w.up.base, w.down.at[5] = append(w.up.base, unit), ms(1)
+		l, stop, end := w.lead(5, nil)
+		w.to(ms(10))
+		on := func() (id capture.ID) {
+			for _, s := range l.Sets() {
+				if s.Span.TableID == 5 {
+					id = s.Primary
+				}
+			}
+			return id
+		}
+		if got := l.Shown()(5); !slices.Equal(got, []int64{7, 8}) || !slices.Equal(l.Shown()(1), []int64{1}) {
+			t.Errorf("5 is shown as %v", got)
+		}
+		for _, c := range [][2]span.TableID{{7, 7}, {8, 8}, {5, 7}} {
+			to := capture.ID("a")
+			if on() == to {
+				to = "b"
+			}
+			if shown, err := l.Move(c[0], to); err != nil || shown != c[1] {
+				t.Errorf("%d is shown as %d: %v", c[0], shown, err)
+			}
+			later(500 * time.Millisecond)
+			if on() != to {
+				t.Errorf("%d was to be moved to %s, and the unit is on %s", c[0], to, on())
+			}
+		}
+		if _, err := l.Move(9, "a"); !cdcerr.SchedulerRequest.Is(err) {
+			t.Errorf("what is nobody's: %v", err)
+		}
+		stop()
+		ends(t, end, canceled)
 	})
 }

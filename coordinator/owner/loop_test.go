@@ -364,7 +364,7 @@ func TestSilentCaptureIsFencedOff(t *testing.T) {
 			w.parts["b"].deaf = true
 			w.down.raise = func(context.Context, capture.ID) error { return cdcerr.MySQLAccessDenied.New("read only") }
 		})
-		if err := l.Move(1, "b"); err != nil && !cdcerr.SchedulerRequest.Is(err) {
+		if _, err := l.Move(1, "b"); err != nil && !cdcerr.SchedulerRequest.Is(err) {
 			t.Error(err)
 		}
 		w.to(ms(31))

@@ -231,7 +231,7 @@ func (w *world) move(rng *rand.Rand, to *node) {
 	}
 	w.mu.Unlock()
 	if l != nil {
-		_ = l.Move(id, to.id) // refused is an answer
+		_, _ = l.Move(id, to.id) // refused is an answer
 	}
 }
 
