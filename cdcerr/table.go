@@ -227,6 +227,8 @@ var (
 		"use the release that wrote it, or a newer one", Terminal}
 	RedoTooYoung = &Code{"CDC:ErrRedoLogTooYoung", "the redo log began on a downstream that was further, and has not come to there yet",
 		"name the changefeed's older log by --incarnation, if there is one; with none, only the upstream makes the downstream a snapshot", Terminal}
+	RedoNeedsUpstream = &Code{"CDC:ErrRedoNeedsUpstream", "a DDL in the redo log brings rows that only the upstream can tell",
+		"leave the named tables out by --filter of sluice redo apply, and restore them by other means", Terminal}
 	RedoForeign = &Code{"CDC:ErrRedoForeignDirectory", "the place belongs to the redo logs of another cluster, or to something else",
 		"give consistent.storage a place of its own for each cluster", Terminal}
 	RedoMetaNotFound = &Code{"CDC:ErrRedoMetaFileNotFound", "there is no meta of a redo log, so that nothing is known of what its files are good for",
@@ -257,7 +259,7 @@ func All() []*Code {
 		TxnTooLarge,
 		MySQLConnection, MySQLReadOnly, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
 		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, StorageUnfit, ObjectExists, ObjectNotFound,
-		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoTooYoung, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
+		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoTooYoung, RedoNeedsUpstream, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,
 	}
 }

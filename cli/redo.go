@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/sink"
@@ -36,6 +38,7 @@ func (t *terminal) redoCommand() *cobra.Command {
 	apply.Flags().Int64("memory-limit", 10<<30, "bytes of memory")
 	apply.Flags().Bool("enable-profiling", false, "no effect")
 	apply.Flags().String("log-level", "info", "no effect: a command has no log")
+	apply.Flags().StringArray("filter", nil, "a table filter rule, as in filter.rules, as often as there are rules: tables that they leave out are not touched")
 	need(apply, "sink-uri")
 	for _, c := range []*cobra.Command{meta, inspect, verify, apply} {
 		c.Flags().String("storage", "", "where the log is: consistent.storage of the changefeed")
@@ -113,6 +116,8 @@ type logText struct {
 	Rows         uint64     `json:"rows,omitempty"`
 	DDLs         uint64     `json:"ddls,omitempty"`
 	Problems     []string   `json:"problems,omitempty"`
+	// Inexact are tables of which the log does not make what upstream had, and why.
+	Inexact []string `json:"inexact,omitempty"`
 }
 
 type fileText struct {
@@ -173,9 +178,15 @@ func (t *terminal) redoVerify(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
+		var doubts []redo.Doubt
+		if rep.Err() == nil {
+			if doubts, err = redo.Foresee(ctx, b, inv, redo.DefaultApply(inv), downstream.Foresee); err != nil {
+				return err
+			}
+		}
 		if t.output == "json" {
 			text := logTextOf(inv, false)
-			text.Rows, text.DDLs = rep.Rows, rep.DDLs
+			text.Rows, text.DDLs, text.Inexact = rep.Rows, rep.DDLs, doubtTexts(doubts)
 			t.print(t.Out, text)
 			return rep.Err()
 		}
@@ -183,7 +194,17 @@ func (t *terminal) redoVerify(c *cobra.Command) error {
 			return err
 		}
 		t.say("The log is whole: %d files, %d bytes, %d rows and %d DDLs, every checksum right.", len(inv.Files), inv.Bytes(), rep.Rows, rep.DDLs)
-		t.say("A downstream that this changefeed wrote can be brought to the upstream's snapshot at %d (%s UTC).", inv.Meta.Resolved, when(inv.Meta.Resolved))
+		if len(doubts) == 0 {
+			t.say("A downstream that this changefeed wrote can be brought to the upstream's snapshot at %d (%s UTC).", inv.Meta.Resolved, when(inv.Meta.Resolved))
+			return nil
+		}
+		t.say("A downstream that this changefeed wrote can be brought to %d (%s UTC), and is the upstream's snapshot there but for these tables, of DDLs that are not done downstream yet:", inv.Meta.Resolved, when(inv.Meta.Resolved))
+		for i, text := range doubtTexts(doubts) {
+			if doubts[i].Stops {
+				text += "; redo apply has to leave the table out (--filter)"
+			}
+			t.say("  %s", text)
+		}
 		return nil
 	})
 }
@@ -194,6 +215,10 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		return cdcerr.InvalidArgument.New("--memory-limit %s: at least %d bytes", str(c, "memory-limit"), int64(memoryMin))
 	}
 	uri, err := safely(str(c, "sink-uri"))
+	if err != nil {
+		return err
+	}
+	part, err := partOf(c)
 	if err != nil {
 		return err
 	}
@@ -228,6 +253,7 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		cfg := redo.DefaultApply(inv)
 		cfg.Merge.AheadBytes = limit / 4
 		cfg.TxnBytes = min(limit/8, 1<<30)
+		cfg.Part = part
 		var fetched, told int64
 		begun := time.Now()
 		cfg.Merge.Done = func(f redo.LogFile) {
@@ -243,16 +269,58 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		}
 		if t.output == "json" {
 			text := logTextOf(inv, false)
-			text.Rows, text.DDLs = done.Rows, done.DDLs
+			text.Rows, text.DDLs, text.Inexact = done.Rows, done.DDLs, doubtTexts(done.Doubts)
 			t.print(t.Out, text)
 			return nil
 		}
-		t.say("Applied %d rows of %d transactions and %d DDLs.", done.Rows, done.Txns, done.DDLs)
-		t.say("The downstream is the upstream's snapshot at %d (%s UTC): every file of the log in (%d, %d] was there and whole, and nothing above was applied.",
-			inv.Meta.Resolved, when(inv.Meta.Resolved), inv.Meta.Checkpoint, inv.Meta.Resolved)
-		t.say("Servers that still run, or are started again, write to it once more: keep them stopped, or the changefeed paused or removed, before the downstream is used.")
+		t.applied(inv, done, part.Rows != nil)
 		return nil
 	})
+}
+
+// applied says what was applied, and what that proves.
+func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part bool) {
+	t.say("Applied %d rows of %d transactions and %d DDLs.", done.Rows, done.Txns, done.DDLs)
+	t.say("Servers that still run, or are started again, write to it once more: keep them stopped, or the changefeed paused or removed, before the downstream is used.")
+	proof := fmt.Sprintf("every file of the log in (%d, %d] was there and whole, and nothing above was applied", inv.Meta.Checkpoint, inv.Meta.Resolved)
+	if len(done.Doubts) == 0 && !part {
+		t.say("The downstream is the upstream's snapshot at %d (%s UTC): %s.", inv.Meta.Resolved, when(inv.Meta.Resolved), proof)
+		return
+	}
+	t.say("The downstream holds what the log has up to %d (%s UTC): %s.", inv.Meta.Resolved, when(inv.Meta.Resolved), proof)
+	if part {
+		t.say("It is not the upstream's: tables that --filter leaves out were not touched.")
+	}
+	for _, text := range doubtTexts(done.Doubts) {
+		t.say("It is not the upstream's in %s.", text)
+	}
+}
+
+func doubtTexts(doubts []redo.Doubt) (out []string) {
+	for _, d := range doubts {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+// partOf is what --filter has of a log.
+func partOf(c *cobra.Command) (redo.Part, error) {
+	rules, err := c.Flags().GetStringArray("filter")
+	if err != nil || len(rules) == 0 {
+		return redo.Part{}, err
+	}
+	f, err := filter.New(filter.Config{Rules: rules})
+	if err != nil {
+		return redo.Part{}, fmt.Errorf("--filter: %w", err)
+	}
+	scope := filter.Scope{Rules: f, ForceReplicate: true}
+	return redo.Part{
+		Rows: func(t *event.Table) bool { return scope.Table(t) == filter.Wanted },
+		DDL: func(d *event.DDL) (*event.DDL, error) {
+			decision, err := scope.DDL(d)
+			return decision.Send, err
+		},
+	}, nil
 }
 
 // toGo is how long the rest takes, at the pace of what was done in some time.

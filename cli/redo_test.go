@@ -21,6 +21,12 @@ import (
 // redoLog makes a log with one DDL in a directory, and tells its URI.
 func redoLog(t *testing.T, dir string, ids ...redo.ID) string {
 	t.Helper()
+	return redoLogOf(t, dir, []*event.DDL{{JobID: 5, SwitchTS: tso.New(1_700_000_001_000, 0), Query: "CREATE DATABASE d"}}, ids...)
+}
+
+// redoLogOf makes a log with DDLs.
+func redoLogOf(t *testing.T, dir string, ddls []*event.DDL, ids ...redo.ID) string {
+	t.Helper()
 	uri := "file://" + dir
 	b, err := objstore.Open(t.Context(), uri)
 	if err != nil {
@@ -40,7 +46,7 @@ func redoLog(t *testing.T, dir string, ids ...redo.ID) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Write(t.Context(), &event.DDL{JobID: 5, SwitchTS: tso.New(1_700_000_001_000, 0), Query: "CREATE DATABASE d"}); err != nil {
+		if err := w.Write(t.Context(), ddls...); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Advance(t.Context(), redo.Mark{Resolved: tso.New(1_700_000_002_000, 0), Extents: []record.Extent{w.Extent()}}); err != nil {
@@ -116,5 +122,29 @@ func TestRedoDamaged(t *testing.T) {
 		if status != cli.StatusFailed || !strings.Contains(complaint, "445644800000000000 of resolved-ts 445644800524288000 can be recovered") || !strings.Contains(complaint, "files 1 to 1") || strings.Contains(out, "snapshot") {
 			t.Errorf("%v: %d %s %s", args, status, out, complaint)
 		}
+	}
+}
+
+// What a log cannot make without the upstream is told by verify, and tables are left out
+// by rules; neither calls the downstream a snapshot then.
+func TestRedoInexact(t *testing.T) {
+	id := redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: "x"}
+	table := func(id int64, name string) *event.Table { return &event.Table{ID: id, Schema: "d", Name: name} }
+	uri := redoLogOf(t, t.TempDir(), []*event.DDL{
+		{JobID: 5, SwitchTS: tso.New(1_700_000_001_000, 0), Action: event.ActionRecoverTable, Query: "RECOVER TABLE t", Tables: []event.TableChange{{After: table(1, "t")}}},
+		{JobID: 6, SwitchTS: tso.New(1_700_000_001_000, 1), Action: event.ActionModifyColumn, Query: "ALTER TABLE u MODIFY c BIGINT",
+			Tables: []event.TableChange{{Before: table(2, "u"), After: table(2, "u")}}, Conversions: []event.Conversion{{TableID: 2, Name: "c"}}},
+	}, id)
+	status, out, complaint := typedIn(t, "redo", "verify", "--storage", uri)
+	if status != 0 || strings.Contains(out, "can be brought to the upstream's snapshot") || !strings.Contains(out, "d.t, by DDL job 5") || !strings.Contains(out, "redo apply has to leave the table out (--filter)") || !strings.Contains(out, "d.u, by DDL job 6") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	status, out, complaint = typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://", "--filter", "*.*", "--filter", "!d.t")
+	if status != 0 || strings.Contains(out, "is the upstream's snapshot") || !strings.Contains(out, "and 1 DDLs") || !strings.Contains(out, "--filter leaves out were not touched") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	status, _, complaint = typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://", "--filter", "d")
+	if status == 0 || !strings.Contains(complaint, "--filter: ") {
+		t.Errorf("%d %s", status, complaint)
 	}
 }

@@ -349,8 +349,11 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 	if err != nil {
 		return 0, err
 	}
+	for _, d := range done.Doubts {
+		f.log.Warn("a table is not what upstream had: there was no upstream to be asked", "table", d.Table, "job", d.Job, "ts", d.TS, "why", d.Why)
+	}
 	f.log.Info("the redo log is applied: the downstream is the upstream's snapshot at its end",
-		"resolved-ts", cfg.Merge.To, "time", cfg.Merge.To.Time().UTC(), "rows", done.Rows, "transactions", done.Txns, "DDLs", done.DDLs)
+		"resolved-ts", cfg.Merge.To, "time", cfg.Merge.To.Time().UTC(), "inexact tables", len(done.Doubts), "rows", done.Rows, "transactions", done.Txns, "DDLs", done.DDLs)
 	return cfg.Merge.To, nil
 }
 

@@ -23,6 +23,15 @@ type ApplyConfig struct {
 	// TxnBytes is the largest transaction that is held whole. A larger one goes to the
 	// sink in pieces, and is read three times.
 	TxnBytes int64
+	// Part is what of the log is wanted; the zero Part is all of it.
+	Part Part
+}
+
+// Part leaves tables of a log out.
+type Part struct {
+	Rows func(*event.Table) bool
+	// DDL is the part of a DDL that is wanted, nil for none.
+	DDL func(*event.DDL) (*event.DDL, error)
 }
 
 // DefaultApply applies what the meta says is to be applied.
@@ -34,12 +43,14 @@ func DefaultApply(inv *Inventory) ApplyConfig {
 type Applied struct {
 	Rows, Txns, DDLs uint64
 	TS               tso.TS // the last commit-ts
+	Doubts           []Doubt
 }
 
 // Apply brings a downstream that holds everything up to the log's checkpoint, and
 // nothing above its resolved-ts, to exactly the resolved-ts, and has the sink note
-// that as a sync point. It refuses a log of which a file is missing before it writes
-// anything; one that is damaged ends it when it is come to, with nothing noted: once
+// that as a sync point, where that is so of every table. It refuses a log of which a file is
+// missing, or which has a DDL that this downstream cannot carry out without the upstream,
+// before it writes anything; one that is damaged ends it when it is come to, with nothing noted: once
 // the file is brought back Apply is begun again.
 //
 // It may be ended at any point and begun again: a sink that writes rows so that
@@ -48,7 +59,18 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 	if err := inv.Err(); err != nil {
 		return Applied{}, err
 	}
+	var doubts []Doubt
+	if f, ok := s.(sink.Foreseer); ok {
+		var err error
+		if doubts, err = Foresee(ctx, b, inv, cfg, f.Foresee); err != nil {
+			return Applied{}, err
+		}
+		if err := stops(doubts); err != nil {
+			return Applied{Doubts: doubts}, fmt.Errorf("the redo log %v: %w", inv.ID, err)
+		}
+	}
 	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, mounter: mount.New()}
+	a.done.Doubts = doubts
 	err := Merge(ctx, b, inv, cfg.Merge, func(e record.Entry) error { return a.entry(ctx, e) })
 	if err == nil {
 		err = a.finishTxn(ctx)
@@ -56,7 +78,7 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 	if err == nil {
 		err = a.flush(ctx)
 	}
-	if err == nil {
+	if err == nil && len(doubts) == 0 && cfg.Part.Rows == nil {
 		err = s.SyncPoint(ctx, leave, event.SyncPoint{TS: cfg.Merge.To})
 	}
 	if err == nil {
@@ -99,6 +121,9 @@ func costOf(r *event.Row) int64 {
 func (a *applier) entry(ctx context.Context, e record.Entry) error {
 	if e.DDL != nil {
 		return a.ddl(ctx, e.DDL)
+	}
+	if wants := a.cfg.Part.Rows; wants != nil && !wants(e.Table) {
+		return nil
 	}
 	if a.txn.CommitTS != e.Raw.CommitTS || a.txn.StartTS != e.Raw.StartTS {
 		if err := a.finishTxn(ctx); err != nil {
@@ -172,6 +197,10 @@ func (a *applier) flush(ctx context.Context) error {
 
 // ddl carries one out, after every row before it (P6).
 func (a *applier) ddl(ctx context.Context, d *event.DDL) error {
+	d, err := a.cfg.Part.ddl(d)
+	if d == nil || err != nil {
+		return err
+	}
 	if err := a.finishTxn(ctx); err != nil {
 		return err
 	}
@@ -209,7 +238,8 @@ func (a *applier) pieces(ctx context.Context, txn event.Txn) error {
 	}
 	for _, gives := range []bool{true, false} {
 		err := Merge(ctx, a.bucket, a.inv, cfg, func(e record.Entry) error {
-			if e.DDL != nil || e.Raw.StartTS != txn.StartTS {
+			wants := a.cfg.Part.Rows
+			if e.DDL != nil || e.Raw.StartTS != txn.StartTS || wants != nil && !wants(e.Table) {
 				return nil
 			}
 			row, err := a.mounter.Row(e.Raw, e.Table)

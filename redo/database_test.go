@@ -132,6 +132,12 @@ type failing struct {
 	left int
 }
 
+// foreseeing is one that tells beforehand what it cannot do.
+type foreseeing struct {
+	*failing
+	sink.Foreseer
+}
+
 var errKilled = errors.New("killed")
 
 func (f *failing) Write(ctx context.Context, leave sink.Leave, txns []event.Txn) error {
@@ -186,15 +192,16 @@ func TestIntoMariaDB(t *testing.T) {
 			how := redo.DefaultApply(inv)
 			how.BatchRows = 5
 			s = fresh()
-			runs := 1
+			runs, inexact := 1, 0
 			for left := 1; ; left += 7 {
-				_, err := redo.Apply(t.Context(), b, inv, how, &failing{s, left}, sink.Endless)
+				done, err := redo.Apply(t.Context(), b, inv, how, foreseeing{&failing{s, left}, s.(sink.Foreseer)}, sink.Endless)
 				must(t, s.Close())
 				if err == nil {
+					inexact = len(done.Doubts)
 					break
 				}
 				// Tables that come back have rows that only the upstream has.
-				if refused != nil && cdcerr.DDLNotPortable.Is(err) {
+				if refused != nil && (cdcerr.DDLNotPortable.Is(err) || cdcerr.RedoNeedsUpstream.Is(err)) {
 					contents(t, db)
 					return
 				}
@@ -205,8 +212,8 @@ func TestIntoMariaDB(t *testing.T) {
 				s = open()
 			}
 			noted := lines(t, db, "SELECT primary_ts FROM tidb_cdc.syncpoint_v1")
-			if len(noted) != 1 || noted[0] != rec.End.String() {
-				t.Errorf("noted is %v, want %d", noted, rec.End)
+			if exact := len(noted) == 1 && noted[0] == rec.End.String(); exact != (inexact == 0) {
+				t.Errorf("noted is %v of %d, %d tables are not exact", noted, rec.End, inexact)
 			}
 			got := contents(t, db)
 			if len(want) < 3 || !slices.Equal(got, want) {

@@ -91,6 +91,19 @@ type Recorder interface {
 	Recorded(ctx context.Context) ([]Recorded, error)
 }
 
+// Foreseer is a sink that tells of a DDL, before anything is carried out, what it cannot
+// make of it where there is no upstream to be read.
+type Foreseer interface {
+	Foresee(d *event.DDL) []Doubt
+}
+
+// Doubt is a table that a DDL leaves otherwise than upstream has it.
+type Doubt struct {
+	Table *event.Table // as it is after the DDL
+	Why   string
+	Stops bool // the DDL cannot be carried out at all
+}
+
 // Recorded is a DDL on record. Job 0 stands for all whose TS is below this one: they
 // are done.
 type Recorded struct {

@@ -65,7 +65,7 @@ var rooms = []Room{
 	{"server", Shell, "one node: configuration, log, listener, TLS, metrics registry, the order of start and stop", wordsAnd("agent", "api", "meta", "sorter", "strict", "transport", "upstream")},
 	{"coordinator", Shell, "one capture's place in its cluster: its parts in what runs, and, of the owner, the life of every changefeed", wordsAnd("agent", "api", "changefeed", "coordinator/owner", "filter", "meta", "objstore", "redo", "redo/record", "scheduler", "sink", "sink/downstream", "transport")},
 	{"coordinator/owner", Shell, "one run of one changefeed on the node that leads it: scheduler's decisions made durable, carried out and told", wordsAnd("filter", "scheduler", "sink")},
-	{"cli", Shell, "the commands: their words and flags, what they print, the status with which they end", wordsAnd("api", "changefeed", "coordinator", "meta", "objstore", "redo", "server", "sink", "sink/downstream", "strict", "upstream")},
+	{"cli", Shell, "the commands: their words and flags, what they print, the status with which they end", wordsAnd("api", "changefeed", "coordinator", "filter", "meta", "objstore", "redo", "server", "sink", "sink/downstream", "strict", "upstream")},
 	{"cmd/sluice", Shell, "the command of Sluice", []string{"cli"}},
 	{"verify", Pure, "what a user may count on, as running validators and verdicts", wordsAnd()},
 

@@ -93,6 +93,10 @@ func Open(ctx context.Context, uri string, cfg Config) (sink.Sink, error) {
 	return nil, cdcerr.SinkURIInvalid.New("scheme %q: want %s", scheme, known)
 }
 
+// Foresee tells what may become of a DDL where there is no upstream to be read, whatever
+// the downstream.
+func Foresee(d *event.DDL) []sink.Doubt { return mysql.Foresee(d) }
+
 const known = "blackhole://, mysql://, mysql+ssl://, tidb:// or tidb+ssl://"
 
 // mysql is the config of that sink.

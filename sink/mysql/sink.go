@@ -52,6 +52,7 @@ var (
 	_ sink.Sink     = (*Sink)(nil)
 	_ sink.Fencer   = (*Sink)(nil)
 	_ sink.Recorder = (*Sink)(nil)
+	_ sink.Foreseer = (*Sink)(nil)
 )
 
 // Open connects to the database and learns its dialect. Snapshot may be nil:
