@@ -48,6 +48,20 @@ type pending struct {
 	ids     []span.TableID // all that it has to do with, in order
 	reached int            // how many of Tables are known to be at TS
 	running bool           // the shell has it
+	behind  uint64         // of those in Owner.later that it need not wait for, the last
+}
+
+func newPending(d *DDL) *pending {
+	ids := slices.Concat(d.Tables, d.Added, d.Removed)
+	slices.Sort(ids)
+	return &pending{DDL: *d, ids: ids}
+}
+
+// unripe is a DDL that is done, which nothing but the watermark tells, and which is not
+// durable there. What it adds is not placed yet.
+type unripe struct {
+	*pending
+	number uint64 // in the order in which they were done
 }
 
 // ahead is how many DDLs are looked at: those behind wait for one of these. Each pair
@@ -67,7 +81,7 @@ const (
 func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
 	for _, d := range ddls {
 		if d.Done {
-			o.done(&d)
+			o.done(newPending(&d))
 			continue
 		}
 		if d.Begun {
@@ -75,9 +89,7 @@ func (o *Owner) Schema(resolved tso.TS, ddls ...DDL) {
 			o.form(&d, d.Tables) // they had been joined when it was begun
 			o.begun++
 		}
-		ids := slices.Concat(d.Tables, d.Added, d.Removed)
-		slices.Sort(ids)
-		o.pending = append(o.pending, &pending{DDL: d, ids: ids})
+		o.pending = append(o.pending, newPending(&d))
 		o.barrierMoved = true
 		o.addEarly(&d)
 	}
@@ -90,12 +102,12 @@ func (o *Owner) Executed(job int64) {
 	if i < 0 || !o.pending[i].running {
 		return
 	}
-	d := o.pending[i].DDL
+	p := o.pending[i]
 	o.pending = slices.Delete(o.pending, i, i+1)
-	if d.Begun {
+	if p.Begun {
 		o.begun--
 	}
-	o.done(&d)
+	o.done(p)
 }
 
 // raiseTo lets the sets of a DDL's tables be at it: everything up to there was
@@ -136,7 +148,8 @@ func has(ids []span.TableID, id span.TableID) bool {
 }
 
 // done is what follows from a DDL: its tables go on, new ones begin, old ones end.
-func (o *Owner) done(d *DDL) {
+func (o *Owner) done(p *pending) {
+	d := &p.DDL
 	for _, id := range d.Tables {
 		t := o.tables[id]
 		if t == nil || !t.wanted {
@@ -157,7 +170,8 @@ func (o *Owner) done(d *DDL) {
 	o.moves = append(o.moves, tso.Move{Stage: tso.StageBarrier, From: d.TS.Prev(), To: d.TS, Cause: "a DDL is done"})
 	o.barrierMoved = true
 	if d.Unrecorded && d.TS > o.saved.Checkpoint {
-		o.later = append(o.later, *d)
+		o.unripe++
+		o.later = append(o.later, unripe{p, o.unripe})
 		return
 	}
 	o.begins(d)
@@ -165,10 +179,11 @@ func (o *Owner) done(d *DDL) {
 
 // ripen lets go on what waited for a DDL's being done to be durable.
 func (o *Owner) ripen() {
-	o.later = slices.DeleteFunc(o.later, func(d DDL) bool {
+	o.later = slices.DeleteFunc(o.later, func(d unripe) bool {
 		ripe := d.TS <= o.saved.Checkpoint
 		if ripe {
-			o.begins(&d)
+			o.begins(&d.DDL)
+			o.barrierMoved = true // a DDL may have waited for it
 		}
 		return ripe
 	})
@@ -208,7 +223,8 @@ func (o *Owner) addEarly(d *DDL) {
 }
 
 // stepBarrier hands out the DDLs whose time has come: every row of their tables at or
-// below them is downstream, and no earlier one has to do with them (P6). What lies above
+// below them is downstream, and no earlier one has to do with them whose tables have
+// not begun (P6). What lies above
 // the next sync point, or above the target, is of a downstream that is not wanted yet.
 func (o *Owner) stepBarrier() {
 	if !o.barrierMoved || o.rebuilding {
@@ -237,7 +253,20 @@ func (o *Owner) dueNow(i int, p *pending) bool {
 	case o.begun > 0 || i >= ahead || p.TS > o.limit():
 		return false
 	}
-	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.reached(p) && o.joined(p)
+	return !slices.ContainsFunc(o.pending[:i], func(e *pending) bool { return e.conflicts(p) }) && o.ripe(p) && o.reached(p) && o.joined(p)
+}
+
+// ripe tells whether nothing that was done before a DDL and has to do with it is still to
+// become durable: a table that it brought is not there yet, and so no row of it that has
+// to come before this one. Each pair is found to be independent once.
+func (o *Owner) ripe(p *pending) bool {
+	for i := len(o.later) - 1; i >= 0 && o.later[i].number > p.behind; i-- {
+		if e := o.later[i]; e.TS < p.TS && e.conflicts(p) {
+			return false
+		}
+	}
+	p.behind = o.unripe
+	return true
 }
 
 // joined tells whether the tables that may not be in parts above a DDL are in none.
@@ -289,7 +318,7 @@ func meet(a, b []span.TableID) bool {
 // blocked tells whether a DDL of a table is not done.
 func (o *Owner) blocked(id span.TableID) bool {
 	return slices.ContainsFunc(o.pending, func(p *pending) bool { return slices.Contains(p.Tables, id) }) ||
-		slices.ContainsFunc(o.later, func(d DDL) bool { return slices.Contains(d.Tables, id) })
+		slices.ContainsFunc(o.later, func(d unripe) bool { return slices.Contains(d.Tables, id) })
 }
 
 // askSync lets a sync point be noted: everything up to it is downstream, and nothing

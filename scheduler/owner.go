@@ -45,9 +45,10 @@ type Owner struct {
 	schema tso.TS
 
 	pending      []*pending
-	later        []DDL // done, with nothing to tell but the watermark, which is not durable there
-	begun        int   // of them were begun by an owner before
-	barrierMoved bool  // a DDL may have become ready
+	later        []unripe
+	unripe       uint64 // how many there were
+	begun        int    // of them were begun by an owner before
+	barrierMoved bool   // a DDL may have become ready
 	barrier      Barrier
 	barrierNo    uint64 // counts its changes
 	sync         tso.TS
@@ -382,7 +383,7 @@ func (o *Owner) Gate(resolved tso.TS) {
 // urgent tells whether something waits for the watermark to be durable.
 func (o *Owner) urgent() bool {
 	return o.mark.Checkpoint >= o.sync && o.saved.Checkpoint < o.sync ||
-		slices.ContainsFunc(o.later, func(d DDL) bool { return o.mark.Checkpoint >= d.TS })
+		slices.ContainsFunc(o.later, func(d unripe) bool { return o.mark.Checkpoint >= d.TS })
 }
 
 // Watermark is how far the changefeed is, durable or not.

@@ -30,7 +30,7 @@ import (
 //	log 150                                        what captures have logged, up to where it is durable
 //	manual                                         from now on only stories say what the data path does
 //	to 150                                         every capture writes up to where it may, at most 150
-//	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 whole=1,3 divisible=1 done|begun]
+//	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 whole=1,3 divisible=1 done|begun|unrecorded]
 //	executed 7 | synced 200 | raised a | move 1 b | rebalance
 //	restart a                                      a new life of a's half
 //	wrote a 7@120 [slow disk]                      what its reports say from now on: rows, the last, a warning
@@ -277,10 +277,11 @@ func (s *story) toSchema(w []string, o map[string]string) {
 		job, ts, _ := strings.Cut(v, "@")
 		_, done := o["done"]
 		_, begun := o["begun"]
+		_, unrecorded := o["unrecorded"]
 		add, from, _ := strings.Cut(o["add"], "@")
 		d := scheduler.DDL{
 			Job: int64(s.number(job)), TS: tso.TS(s.number(ts)), Done: done, Begun: begun,
-			Tables: s.ids(o["tables"]), Added: s.ids(add), Removed: s.ids(o["drop"]),
+			Unrecorded: unrecorded, Tables: s.ids(o["tables"]), Added: s.ids(add), Removed: s.ids(o["drop"]),
 			Whole: s.ids(o["whole"]), Divisible: s.ids(o["divisible"]),
 		}
 		if from != "" {

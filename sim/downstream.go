@@ -93,21 +93,56 @@ func (d *downstream) begin(c *change, by scheduler.Revision) (refused bool, err 
 	case c.TS > d.nextSync():
 		return false, breaks("P6", "DDL %d at %d is begun before sync point %d", c.Job, c.TS, d.nextSync())
 	}
-	if d.log != nil && c.TS > d.log.resolved {
-		return false, breaks("P5", "DDL %d at %d is carried out, the log's meta says %d", c.Job, c.TS, d.log.resolved)
-	}
-	for _, s := range c.touched {
-		if err := d.complete(s, c.TS); err != nil {
-			return false, err
-		}
-		for _, e := range s.ddls {
-			if e.TS < c.TS && !e.done {
-				return false, breaks("P6", "DDL %d at %d is carried out before DDL %d at %d of the same table %d", c.Job, c.TS, e.Job, e.TS, s.id)
-			}
-		}
+	if err := d.due(c); err != nil {
+		return false, err
 	}
 	d.begun = c
 	return false, nil
+}
+
+// due tells whether everything is here that comes before a DDL.
+func (d *downstream) due(c *change) error {
+	if d.log != nil && c.TS > d.log.resolved {
+		return breaks("P5", "DDL %d at %d is carried out, the log's meta says %d", c.Job, c.TS, d.log.resolved)
+	}
+	for _, s := range c.touched {
+		if err := d.complete(s, c.TS); err != nil {
+			return err
+		}
+		for _, e := range s.ddls {
+			if e.TS < c.TS && !e.done {
+				return breaks("P6", "DDL %d at %d is carried out before DDL %d at %d of the same table %d", c.Job, c.TS, e.Job, e.TS, s.id)
+			}
+		}
+	}
+	return nil
+}
+
+// ignore is what happens of a DDL of which nothing is sent, and which nothing records: a
+// new owner at a watermark below does it once more, with nothing above it downstream.
+func (d *downstream) ignore(c *change, by scheduler.Revision) error {
+	if by < d.fence {
+		return nil
+	}
+	if err := d.due(c); err != nil {
+		return err
+	}
+	if c.TS > d.nextSync() {
+		return breaks("P6", "DDL %d at %d is done before sync point %d", c.Job, c.TS, d.nextSync())
+	}
+	above := slices.Clone(c.touched)
+	for _, id := range c.Added {
+		above = append(above, d.up.source(id))
+	}
+	for _, s := range above {
+		for _, r := range s.rows {
+			if r.ts > c.TS && r.applied {
+				return breaks("P6", "DDL %d at %d is done after row %d of table %d", c.Job, c.TS, r.ts, s.id)
+			}
+		}
+	}
+	c.done = true
+	return nil
 }
 
 // execute carries a DDL out that was begun; told is whether that owner learns that it is

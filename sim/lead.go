@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
 )
 
 // lead is an owner's shell: the value, and what it has under way beside it.
@@ -17,6 +18,7 @@ type lead struct {
 	schema  int                // DDLs of the upstream that it knows
 	tasks   []task
 	mark    scheduler.Watermark // the last that was asked to be saved
+	saved   tso.TS              // the checkpoint that it knows to be durable
 	log     scheduler.Log       // what the redo log's meta is to say
 	extents map[string]int
 }
@@ -26,7 +28,8 @@ type task struct {
 	kind  taskKind
 	fence scheduler.Fence
 	ddl   int64
-	begun bool // the DDL
+	begun bool   // the DDL
+	after tso.TS // ... waits until this is durable
 	mark  scheduler.Watermark
 	cut   scheduler.CutRequest
 }
@@ -74,7 +77,7 @@ func (w *world) elect(n *node) {
 	}
 	slices.Sort(r.Writers)
 	for _, c := range w.up.ddls {
-		if c.done || c == w.down.begun {
+		if w.down.record[c.Job] || c == w.down.begun {
 			r.Recorded = c.TS
 		}
 	}
@@ -85,7 +88,7 @@ func (w *world) elect(n *node) {
 		w.fail(err)
 		return
 	}
-	l.owner, l.mark, l.log.Resolved = o, r.Watermark, r.Gate
+	l.owner, l.mark, l.saved, l.log.Resolved = o, r.Watermark, r.Watermark.Checkpoint, r.Gate
 	for l.schema < len(w.up.ddls) && w.up.ddls[l.schema].TS <= r.Watermark.Checkpoint {
 		l.schema++
 	}
@@ -144,7 +147,11 @@ func (l *lead) tick(w *world, beat bool) {
 		l.tasks = append(l.tasks, task{kind: taskFence, fence: f})
 	}
 	for _, d := range r.DDLs {
-		l.tasks = append(l.tasks, task{kind: taskDDL, ddl: d.Job})
+		t := task{kind: taskDDL, ddl: d.Job}
+		if d.Unrecorded {
+			t.after = d.TS.Prev()
+		}
+		l.tasks = append(l.tasks, t)
 	}
 	if r.Sync != 0 {
 		l.tasks = append(l.tasks, task{kind: taskSync, mark: scheduler.Watermark{Checkpoint: r.Sync}})
@@ -158,17 +165,49 @@ func (l *lead) tick(w *world, beat bool) {
 	}
 }
 
-// work ends one task. Saves keep their order, as writes of one key do, and DDLs are
-// carried out one at a time.
-func (l *lead) work(w *world, a uint32) {
-	if len(l.tasks) == 0 {
+// choose is a task to go on with, -1 where all wait. Saves keep their order, as writes of
+// one key do, and DDLs are carried out one at a time; one that waits holds no other up.
+func (l *lead) choose(a uint32) int {
+	due := func(t task) bool { return t.after <= l.saved }
+	for n := range len(l.tasks) {
+		i := (int(a) + n) % len(l.tasks)
+		switch k := l.tasks[i].kind; {
+		case !due(l.tasks[i]):
+			continue
+		case k == taskDDL:
+			if j := slices.IndexFunc(l.tasks, func(t task) bool { return t.begun }); j >= 0 {
+				return j
+			}
+			return slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == k && due(t) })
+		case k == taskSave:
+			return slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == k })
+		}
+		return i
+	}
+	return -1
+}
+
+// work ends one task, and tells whether there was one.
+func (l *lead) work(w *world, a uint32) bool {
+	i := l.choose(a)
+	if i < 0 {
+		return false
+	}
+	l.end(w, i)
+	return true
+}
+
+func (l *lead) end(w *world, i int) {
+	t := l.tasks[i]
+	if t.kind == taskDDL && w.up.ddls[t.ddl-1].Unrecorded {
+		l.tasks = slices.Delete(l.tasks, i, i+1)
+		if err := w.down.ignore(w.up.ddls[t.ddl-1], l.rev); err != nil {
+			w.fail(err)
+			return
+		}
+		l.owner.Executed(t.ddl)
 		return
 	}
-	i := int(a) % len(l.tasks)
-	if k := l.tasks[i].kind; k == taskSave || k == taskDDL {
-		i = slices.IndexFunc(l.tasks, func(t task) bool { return t.kind == k })
-	}
-	t := l.tasks[i]
 	if t.kind == taskDDL && !t.begun {
 		refused, err := w.down.begin(w.up.ddls[t.ddl-1], l.rev)
 		if err != nil {
@@ -193,6 +232,7 @@ func (l *lead) work(w *world, a uint32) {
 			w.fail(err)
 			return
 		}
+		l.saved = t.mark.Checkpoint
 		l.owner.Saved(t.mark)
 	case taskFence:
 		w.down.floors[t.fence.Capture] = max(w.down.floors[t.fence.Capture], t.fence.Term)

@@ -123,8 +123,7 @@ func (w *world) round() {
 		l.learn(w)
 		w.steps++
 		l.tick(w, true)
-		for len(l.tasks) > 0 && n.lead == l && w.err == nil {
-			l.work(w, 0)
+		for n.lead == l && w.err == nil && l.work(w, 0) {
 		}
 	}
 	for len(w.net) > 0 && w.err == nil {

@@ -100,10 +100,11 @@ func (u *upstream) commit(a, b uint32) {
 	u.log = append(u.log, r)
 }
 
-// ddl changes tables: one, two, all, or which there are.
+// ddl changes tables: one, two, all, or which there are. Some are ignored: nothing is
+// sent of them, and only the watermark tells that they are done.
 func (u *upstream) ddl(a, b uint32) {
 	ts := u.next()
-	c := &change{DDL: scheduler.DDL{Job: int64(len(u.ddls) + 1), TS: ts}}
+	c := &change{DDL: scheduler.DDL{Job: int64(len(u.ddls) + 1), TS: ts, Unrecorded: b>>16%4 == 0}}
 	touch := func(s *source) {
 		c.touched = append(c.touched, s)
 		c.Tables = append(c.Tables, s.id)
