@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,6 +18,7 @@ import (
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
 	"github.com/sluice-cdc/sluice/internal/script"
+	"github.com/sluice-cdc/sluice/objstore/objstoretest"
 	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake/catalog"
 )
@@ -27,7 +32,7 @@ func TestRefusals(t *testing.T) {
 		return func(commands []string) string {
 			var b strings.Builder
 			for _, c := range commands {
-				fmt.Fprintf(&b, "%s", told(o.do(c)))
+				b.WriteString(o.shown(told(o.do(c))))
 			}
 			return b.String()
 		}
@@ -61,6 +66,42 @@ type operator struct {
 	node  *node
 	pd    *pd
 	early tso.TS // below what GC has taken
+	s3    string // a bucket of a server
+}
+
+// places are directories in which somebody's redo logs are, or what is none.
+func (o *operator) places() {
+	for name, text := range map[string]string{
+		"newer":   `{"version":9}`,
+		"foreign": `{"version":1,"cluster":1,"servers":"test"}`,
+		"theirs":  fmt.Sprintf(`{"version":1,"cluster":%d,"servers":"another"}`, o.cluster.ClusterID()),
+		"strange": "hello",
+	} {
+		must(o.T, os.Mkdir(filepath.Join(o.dir, name), 0o755))
+		must(o.T, os.WriteFile(filepath.Join(o.dir, name, "sluice-redo.json"), []byte(text+"\n"), 0o600))
+	}
+	must(o.T, os.WriteFile(filepath.Join(o.dir, "plain"), nil, 0o600))
+	o.s3 = objstoretest.S3(o.T)
+}
+
+// stored is a storage URI as commands have it: in DIR, of the bucket S3, of one that is
+// not there, of one to which the key does not fit.
+func (o *operator) stored(text string) string {
+	bucket, query, _ := strings.Cut(o.s3, "?")
+	values, err := url.ParseQuery(query)
+	must(o.T, err)
+	denied := maps.Clone(values)
+	denied.Set("secret-access-key", "wrong")
+	lost := "s3://not-there/log?" + query
+	return strings.NewReplacer("DIR", "file://"+o.dir, "S3-DENIED", bucket+"?"+denied.Encode(), "S3-LOST", lost).Replace(text)
+}
+
+// shown leaves out where all that is.
+func (o *operator) shown(text string) string {
+	text = strings.ReplaceAll(text, o.dir, "<dir>")
+	text = strings.ReplaceAll(text, strconv.FormatUint(o.cluster.ClusterID(), 10), "<upstream>")
+	text = regexp.MustCompile(`127\.0\.0\.1%3A\d+`).ReplaceAllString(text, "<server>")
+	return regexp.MustCompile(`sluice-probe-[a-z0-9]+`).ReplaceAllString(text, "sluice-probe-<number>")
 }
 
 func newOperator(t *testing.T) *operator {
@@ -69,6 +110,7 @@ func newOperator(t *testing.T) *operator {
 	must(t, s.bank.Prepare(t.Context()))
 	must(t, s.bank.Server.Exec(t.Context(), "CREATE TABLE nokey (a int, b int)", catalog.Session{DB: "bank"}, nil))
 	o.pd.collect(s.cluster.TS())
+	o.places()
 	o.node = s.node()
 	for _, sql := range []string{"CREATE USER reader@'%' IDENTIFIED BY 'r'", "GRANT SELECT, DROP, CREATE, ALTER, INDEX ON *.* TO reader@'%'"} {
 		s.sql(s.down, sql)
@@ -155,7 +197,7 @@ func (o *operator) creationOf(args map[string]string) (c api.Creation, err error
 		}
 	}
 	if args["json"] != "" {
-		c.Config = json.RawMessage(args["json"])
+		c.Config = json.RawMessage(o.stored(args["json"]))
 	}
 	return c, nil
 }

@@ -2,11 +2,17 @@ package coordinator_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/objstore"
+	"github.com/sluice-cdc/sluice/redo"
 )
 
 // A downstream that is away shows at once, while the sink still tries by itself; and
@@ -34,6 +40,46 @@ func TestTroubleShowsAtOnce(t *testing.T) {
 	if f := s.get(n); f.Warning != nil || f.Error != nil {
 		t.Errorf("%+v, %+v", f.Error, f.Warning)
 	}
+}
+
+// The redo log's directory goes, and comes back: the changefeed says so, writes nothing
+// meanwhile that is not in the log (P5), and goes on by itself.
+func TestRedoStorageGoesAndComesBack(t *testing.T) {
+	s := newSite(t)
+	n, ctx := s.node(), t.Context()
+	c := s.creation()
+	dir := filepath.Join(t.TempDir(), "log")
+	c.Config = json.RawMessage(fmt.Sprintf(`{"consistent":{"level":"eventual","storage":"file://%s"}}`, dir))
+	_, err := n.Create(ctx, c)
+	must(t, err)
+	must(t, s.bank.Prepare(ctx))
+	must(t, s.bank.Run(ctx, 100*time.Millisecond))
+	s.caught(n)
+	must(t, os.Rename(dir, dir+"-away"))
+	must(t, s.bank.Run(ctx, 100*time.Millisecond))
+	s.until("it warns", func() bool { f := s.get(n); return f.State == "warning" && f.Warning != nil })
+	if f := s.get(n); f.Error != nil || f.Warning.Code != cdcerr.StorageGone.ID || !strings.Contains(f.Warning.Message, dir) {
+		t.Errorf("%+v, %+v", f.Error, f.Warning)
+	}
+	// Another, empty one in its place is none of it.
+	must(t, os.Mkdir(dir, 0o755))
+	s.until("it says that it is another", func() bool {
+		f := s.get(n)
+		return f.State == "warning" && f.Warning != nil && strings.Contains(f.Warning.Message, "another directory")
+	})
+	must(t, os.Remove(dir))
+	must(t, os.Rename(dir+"-away", dir))
+	s.caught(n)
+	s.until("it is normal", func() bool { return s.get(n).State == "normal" })
+	s.bankIsWhole(50)
+	bucket, err := objstore.Open(ctx, "file://"+dir)
+	must(t, err)
+	defer bucket.Close()
+	all, err := redo.Find(ctx, bucket)
+	must(t, err)
+	inv, err := redo.Open(ctx, bucket, all[0])
+	must(t, err)
+	must(t, inv.Err())
 }
 
 // One that waits to be tried again says why, and is tried at once when an operator

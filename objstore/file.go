@@ -51,7 +51,10 @@ func openFile(l *location) (Bucket, error) {
 		return nil, cdcerr.StorageURIInvalid.New("storage URI %s: no directory; write %s:///directory", l.text, l.Scheme)
 	}
 	b := &file{dir: filepath.FromSlash(path.Clean(l.Path)), text: l.text, flush: (*os.File).Sync}
-	if err := makeDurable(b.dir); err != nil {
+	switch err := makeDurable(b.dir); {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, cdcerr.StorageURIInvalid.Wrap(err, "storage URI %s: no directory can be there", l.text)
+	case err != nil:
 		return nil, b.wrap(err, "making the directory")
 	}
 	var err error
@@ -72,7 +75,7 @@ func openFile(l *location) (Bucket, error) {
 func makeDurable(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
-			return fmt.Errorf("%s is no directory", dir)
+			return fmt.Errorf("%s: %w", dir, syscall.ENOTDIR)
 		}
 		return nil
 	}

@@ -99,6 +99,9 @@ func parse(uri string) (*location, error) {
 // only refuses parameters that nobody would read.
 func (l *location) only(known ...string) error {
 	for key, values := range l.query {
+		if len(known) == 0 {
+			return cdcerr.StorageURIInvalid.New("storage URI %s: the parameter %s has no meaning here, where there is none", l.text, key)
+		}
 		if !slices.Contains(known, key) {
 			return cdcerr.StorageURIInvalid.New("storage URI %s: the parameter %s is none of %s", l.text, key, strings.Join(known, ", "))
 		}
