@@ -10,6 +10,7 @@ func (o *Owner) drain() {
 		switch {
 		case o.deaf(m):
 			why = "its capture does not hear all of the upstream, and another does"
+			o.giveUp(m)
 		case m.liveness == capture.Alive && !m.draining:
 			continue
 		}
@@ -20,6 +21,20 @@ func (o *Owner) drain() {
 				return
 			}
 			o.moveSet(m.sets[i], to, why)
+		}
+	}
+}
+
+// giveUp has a capture let go of what it gets ready and has not: what it does not hear may
+// never be there, and the spans, and what may move at a time, would wait for it.
+func (o *Owner) giveUp(m *member) {
+	if to := o.idlest(m); to == nil || len(m.sets) == m.primaries {
+		return
+	}
+	for _, s := range m.sets {
+		if s.State == PrepareState && s.secondary.m == m && !s.ready && !s.givenUp {
+			s.givenUp = true
+			o.order(m, s, Stop)
 		}
 	}
 }

@@ -50,6 +50,7 @@ type ReplicationSet struct {
 	counted  bool // it is one of its table's sets, and so in the watermark
 	cover    cover
 	ready    bool // the secondary is prepared
+	givenUp  bool // the secondary was told to stop before it was
 	promoted bool // the primary was told to write and has not said that it does
 	queued   bool // in Owner.absent
 	moving   bool // counted in Owner.moving

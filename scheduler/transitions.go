@@ -22,8 +22,10 @@ func (o *Owner) inPrepare(s *ReplicationSet, m *member, st *Status) {
 	if s.secondary.m == m {
 		switch st.Phase {
 		case Prepared:
-			s.ready = true
-			o.commit(s)
+			if !s.givenUp { // else it is about to stop
+				s.ready = true
+				o.commit(s)
+			}
 		case Stopped:
 			o.dropSecondary(s)
 			o.settle(s, "the secondary stopped")
@@ -195,7 +197,10 @@ func (o *Owner) become(s *ReplicationSet, to State, why string) {
 func (o *Owner) remind(s *ReplicationSet) {
 	switch s.State {
 	case PrepareState:
-		if s.secondary.m != nil {
+		switch {
+		case s.givenUp:
+			o.order(s.secondary.m, s, Stop)
+		case s.secondary.m != nil:
 			o.order(s.secondary.m, s, Prepare)
 		}
 	case CommitState:
@@ -250,7 +255,7 @@ func (o *Owner) part(s *ReplicationSet, m *member) {
 
 func (o *Owner) dropSecondary(s *ReplicationSet) {
 	s.secondary.leave()
-	s.ready = false
+	s.ready, s.givenUp = false, false
 }
 
 func (o *Owner) dropPrimary(s *ReplicationSet, checkpoint tso.TS) {

@@ -24,7 +24,7 @@ type node struct {
 	lead  *lead
 	life  capture.Liveness
 	drain bool // an operator wants it empty; known to etcd
-	deaf  bool // it cannot follow all of the upstream, and says so
+	deaf  bool // it cannot follow all of the upstream, gets nothing ready, and says so
 
 	asleep     int // the step until which it does nothing
 	away       int // the step until which it does not reach etcd
@@ -144,7 +144,7 @@ func (n *node) step(w *world, a, b uint32) {
 	}
 	switch s.phase {
 	case scheduler.Prepare:
-		if w.up.now >= s.at {
+		if w.up.now >= s.at && !n.deaf {
 			n.half.Prepared(s.span, w.up.now)
 		}
 	case scheduler.Write:

@@ -73,14 +73,15 @@ func (w *world) split() {
 	}
 }
 
-// settle ends all faults and waits until everything replicates.
+// settle ends all faults, but that some do not hear the upstream while another does, and
+// waits until everything replicates.
 func (w *world) settle() {
 	w.cut = [nodesMax][nodesMax]int{}
 	w.lazy = 0
 	w.start(0, 0)
 	for _, n := range w.nodes {
 		if n != nil {
-			n.asleep, n.away, n.drain, n.deaf = 0, 0, false, false
+			n.asleep, n.away, n.drain, n.deaf = 0, 0, false, n.deaf && n.at != 0
 			if n.life == capture.Stopping {
 				w.crash(n.at)
 				w.start(n.at, 0)

@@ -31,6 +31,8 @@ var wrong = []struct{ name, file, right, wrong string }{
 	{"a DDL overtakes the rows of a table that is not placed before another DDL is durably done", "barrier.go", " && o.ripe(p) && ", " && "},
 	{"nobody looks again at a DDL that waited for another to be durably done", "barrier.go", "			o.barrierMoved = true // a DDL may have waited for it\n", ""},
 	{"rows of what a DDL brings are written before it is durably done", "barrier.go", "if d.Unrecorded && d.TS > o.saved.Checkpoint {", "if false {"},
+	{"a secondary that does not hear the upstream is waited for", "drain.go", "			o.giveUp(m)\n", ""},
+	{"a secondary that was given up and does not hear so is waited for", "transitions.go", "		case s.givenUp:\n			o.order(s.secondary.m, s, Stop)\n", ""},
 	{"DDLs of one table run in any order", "barrier.go", "return meet(p.ids, q.ids) ||", "return"},
 	{"a table's rows of before a DDL come again", "barrier.go", "				o.raise(s, d.TS)\n", "				_ = s\n"},
 	{"rows of before a DDL that was begun come again", "barrier.go", "			o.raiseTo(&d)\n			o.form(&d, d.Tables)", "			o.form(&d, d.Tables)"},
