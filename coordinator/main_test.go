@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/coordinator"
+	"github.com/sluice-cdc/sluice/internal/freeport"
 	"github.com/sluice-cdc/sluice/internal/mariadb"
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/server"
@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; a test that needs it has failed.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -123,10 +123,8 @@ func (s *site) etcd() {
 // beside starts a server on that etcd, on a port of its own.
 func (s *site) beside() *node {
 	s.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeport.PickAddress()
 	must(s.T, err)
-	addr := free.Addr().String()
-	must(s.T, free.Close())
 	return s.serve(func(c *server.Config) {
 		c.Addr, c.AdvertiseAddr, c.DataDir = addr, addr, s.TempDir()
 		c.Meta.Backend, c.Meta.Endpoints = meta.BackendExternal, []string{s.meta}

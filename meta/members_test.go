@@ -3,7 +3,6 @@ package meta_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
+	"github.com/sluice-cdc/sluice/internal/freeport"
 	"github.com/sluice-cdc/sluice/meta"
 )
 
@@ -20,12 +20,11 @@ func members(t *testing.T, n int) []meta.Config {
 	var all []string
 	out := make([]meta.Config, n)
 	for i := range out {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := freeport.PickAddress()
 		must(t, err)
 		out[i] = embedded(t.TempDir())
-		out[i].Embedded.Name, out[i].Embedded.PeerAddr = fmt.Sprintf("m%d", i), free.Addr().String()
+		out[i].Embedded.Name, out[i].Embedded.PeerAddr = fmt.Sprintf("m%d", i), address
 		all = append(all, out[i].Embedded.Name+"="+out[i].Embedded.PeerAddr)
-		must(t, free.Close())
 	}
 	for i := range out {
 		out[i].Embedded.InitialCluster = strings.Join(all, ",")
@@ -85,7 +84,7 @@ func eventually(t *testing.T, try func() error) {
 // A member that finds no other gives up in time, and leaves nothing running.
 func TestAMemberAlone(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // to begin, and to look for the other
 	defer cancel()
 	_, err := meta.Open(ctx, members(t, 2)[0])
 	refused(t, err, cdcerr.MetaUnreachable, "no leader")

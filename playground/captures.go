@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/cli"
+	"github.com/sluice-cdc/sluice/internal/freeport"
 	"github.com/sluice-cdc/sluice/meta"
 	"github.com/sluice-cdc/sluice/server"
 )
@@ -86,14 +86,11 @@ func (c *captures) close() error {
 
 // join starts one more server.
 func (c *captures) join(ctx context.Context) (*member, error) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.PickAddress()
 	if err != nil {
 		return nil, err
 	}
-	m := &member{address: free.Addr().String(), over: make(chan struct{})}
-	if err := free.Close(); err != nil {
-		return nil, err
-	}
+	m := &member{address: address, over: make(chan struct{})}
 	c.mu.Lock()
 	c.made++
 	m.number = c.made

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/chaos/process"
+	"github.com/sluice-cdc/sluice/internal/freeport"
 )
 
 // stopMax is how long a process may take to end in good order.
@@ -43,14 +43,11 @@ const serverPrefix = "server "
 // newNode gives a server an address, a directory and a configuration. Others call it
 // by the port before it, where there is one.
 func newNode(cfg Config, number int, pd, endpoints []string, before *port) (*Node, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.PickAddress() // it is started there again
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: nodeName(number), Address: l.Addr().String(), risen: make(chan struct{}, 1), rests: number >= cfg.Servers}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	n := &Node{Name: nodeName(number), Address: address, risen: make(chan struct{}, 1), rests: number >= cfg.Servers}
 	advertise := n.Address
 	if before != nil {
 		before.to, advertise = n.Address, before.Address()

@@ -56,7 +56,7 @@ var rooms = []Room{
 	{"transport", Shell, "what captures say to each other: streams on the port that serves HTTP, and the one mapping of scheduler's messages to bytes", wordsAnd("changefeed", "scheduler")},
 	{"meta", Shell, "every key in etcd, typed; watch, compare-and-set under the owner's revision, sessions, elections", wordsAnd()},
 	{"playground", Shell, "a whole Sluice in one command: a recording or a workload, a capture or several servers, a database, a verdict",
-		wordsAnd("agent", "api", "cli", "filter", "meta", "mount", "pipeline", "schema", "schemafeed", "server", "sink", "sink/downstream", "sink/mysql", "strict", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
+		wordsAnd("agent", "api", "cli", "filter", "internal/freeport", "meta", "mount", "pipeline", "schema", "schemafeed", "server", "sink", "sink/downstream", "sink/mysql", "strict", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
 	{"bench", Kit, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "internal/mariadb", "pipeline", "schemafeed", "sink", "sink/blackhole", "sink/mysql", "sorter", "upstream", "upstream/fake", "upstream/fake/encode", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/workload")},
 	{"cmd/bench", Kit, "the command that measures", []string{"bench"}},
@@ -73,7 +73,7 @@ var rooms = []Room{
 	{"sim/shells", Kit, "the shells as they ship in one seeded, simulated cluster, in virtual time", nil},
 
 	// For tests.
-	{"objstore/objstoretest", Kit, "what every bucket has to pass, the servers that tests write to, and a bucket that fails on command", []string{"cdcerr", "objstore"}},
+	{"objstore/objstoretest", Kit, "what every bucket has to pass, the servers that tests write to, and a bucket that fails on command", []string{"cdcerr", "internal/freeport", "objstore"}},
 	{"redo/redotest", Kit, "recordings, as the redo log gets them", wordsAnd("internal/golden", "mount", "schema")},
 	{"sorter/sortertest", Kit, "what every sorter has to pass", wordsAnd("sorter")},
 	{"chaos", Kit, "a capture in a process of its own, killed and restarted in a storm of faults, and what arrives held against what was",
@@ -82,7 +82,7 @@ var rooms = []Room{
 	{"chaos/origin", Kit, "an upstream under load in a process of its own, and what only it knows when others are judged",
 		wordsAnd("chaos/process", "filter", "internal/mariadb", "playground", "upstream/fake", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"chaos/servers", Kit, "the real command in processes of its own, what befalls them, and what a binary log and a heartbeat say came of it",
-		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/mariadb", "meta", "transport/badline", "upstream/fake/workload")},
+		wordsAnd("chaos/origin", "chaos/process", "internal/binlog", "internal/freeport", "internal/mariadb", "meta", "transport/badline", "upstream/fake/workload")},
 	{"chaos/disaster", Kit, "an upstream that is lost for good, and whether its redo log makes the downstream one exact snapshot of it",
 		wordsAnd("chaos/origin", "chaos/process", "chaos/servers", "upstream/fake/workload")},
 	{"transport/badline", Kit, "what befalls connections: cut in one direction, slow, broken in the midst of a message, refused", nil},
@@ -91,7 +91,8 @@ var rooms = []Room{
 	{"internal/golden", Kit, "how tests read the recordings", wordsAnd()},
 	{"internal/script", Kit, "stories in testdata: what is done to a machine, and what it decided", nil},
 	{"internal/binlog", Kit, "what a MariaDB's binary log says was committed", []string{"internal/mariadb"}},
-	{"internal/mariadb", Kit, "the MariaDB server that tests write to", wordsAnd()},
+	{"internal/freeport", Shell, "ports for servers that are told where to listen before they do", nil},
+	{"internal/mariadb", Kit, "the MariaDB server that tests write to", wordsAnd("internal/freeport")},
 }
 
 // planned are rooms that the design names and nobody has built.

@@ -22,6 +22,8 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // the driver of DB
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/internal/freeport"
 )
 
 // Install is the command that installs the server on Debian.
@@ -88,7 +90,7 @@ func Open(dir string, options ...string) (*Server, error) {
 	// Between the choice of a free port and its use another process may take
 	// it; four tries make that a curiosity.
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := freeport.Pick()
 		if err != nil {
 			return nil, err
 		}
@@ -268,15 +270,6 @@ func (s *Server) DB() *sql.DB {
 		panic("mariadb: the data source name is constant: " + err.Error())
 	}
 	return db
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("mariadb: no free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // logTail reads the server's log and keeps the end of it.

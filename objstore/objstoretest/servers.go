@@ -20,6 +20,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/internal/freeport"
 )
 
 // Install is the command that installs the servers.
@@ -118,10 +120,11 @@ func start(tb testing.TB, program string, env []string, args func(port string) [
 		tb.Fatal(err)
 	}
 	for try := 1; ; try++ {
-		port, err := freePort(tb.Context())
+		free, err := freeport.Pick()
 		if err != nil {
 			tb.Fatal(err)
 		}
+		port := strconv.Itoa(free)
 		err = launch(tb, path, env, args(port), port)
 		if err == nil {
 			return "http://127.0.0.1:" + port
@@ -148,15 +151,6 @@ func find(program string) (string, error) {
 		return path, nil
 	}
 	return "", errors.New("no go.mod above the package that is tested")
-}
-
-func freePort(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
 }
 
 func launch(tb testing.TB, path string, env, args []string, port string) error {

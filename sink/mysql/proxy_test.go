@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-cdc/sluice/internal/freeport"
 )
 
 // A proxy stands between a sink and the server, and cuts connections where a
@@ -91,7 +93,11 @@ type cut struct {
 
 func newProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.PickAddress() // nobody's once the proxy is closed
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}
