@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait; a test that needs it has failed.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // site is a server in this process, between a cluster with a bank on it and a
 // database.

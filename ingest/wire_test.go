@@ -41,7 +41,7 @@ func (s shared) Subscribe(ctx context.Context, of upstream.Subscription, out fun
 }
 
 // patience is far longer than anything here takes.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // onWire plays a recording to what f does with a capture.
 func onWire(t *testing.T, recording string, f func(context.Context, *capture)) {

@@ -80,7 +80,7 @@ func watch(t *testing.T, s *meta.Store) (wait func(what string, is func(*view) b
 	v := &view{t: t}
 	return func(what string, is func(*view) bool) {
 		t.Helper()
-		late := time.After(20 * time.Second)
+		late := time.After(3 * time.Minute)
 		for !is(v) {
 			select {
 			case u := <-updates:

@@ -60,7 +60,7 @@ func ddlsOf(t *testing.T, path string) (first []*event.Table, ddls []*event.DDL,
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return cluster.Run(ctx) })

@@ -124,7 +124,7 @@ func record(t *testing.T, path string) *recorded {
 		t.Fatal(err)
 	}
 	out := &recorded{start: rec.StartTS, end: rec.EndTS, rows: map[int64][]event.RawKV{}, lines: map[int64][]string{}}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return cluster.Run(ctx) })

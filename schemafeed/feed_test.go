@@ -162,12 +162,13 @@ func drive(t *testing.T, f *schemafeed.Feed, fn func()) {
 // until waits for the resolved-ts by the feed's own signal.
 func until(t *testing.T, f *schemafeed.Feed, ts tso.TS) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	const patience = 3 * time.Minute
+	timeout := time.After(patience)
 	for f.Resolved() < ts {
 		select {
 		case <-f.Advanced():
 		case <-timeout:
-			t.Fatalf("resolved-ts %d after 30 s, want %d", f.Resolved(), ts)
+			t.Fatalf("resolved-ts %d after %v, want %d", f.Resolved(), patience, ts)
 		}
 	}
 }

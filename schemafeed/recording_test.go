@@ -73,7 +73,7 @@ type finished struct {
 // follow replays a recording and takes the DDLs up to its end.
 func follow(t *testing.T, rec *fake.Recording) []finished {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cluster, err := fake.Start(fake.Config{Recording: rec, Seed: 7, ResolvedInterval: 20 * time.Millisecond})
 	if err != nil {

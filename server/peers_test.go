@@ -18,7 +18,7 @@ import (
 )
 
 // wait bounds every wait; a test that needs it has failed.
-const wait = 30 * time.Second
+const wait = 3 * time.Minute
 
 // member is a capture that runs, and calls with its own files.
 func member(t *testing.T, n *node, id capture.ID) *transport.Transport {

@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; a test that needs it has failed.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; a test that needs it has failed.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 var feed = changefeed.ID{Namespace: "default", Name: "feed"}
 

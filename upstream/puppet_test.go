@@ -287,7 +287,7 @@ func (s *puppetStore) KVPessimisticRollback(_ context.Context, q *kvrpcpb.Pessim
 }
 
 // patience bounds every wait of these tests: long enough for any machine.
-const patience = 20 * time.Second
+const patience = 3 * time.Minute
 
 // feed takes the next stream that was opened to the store.
 func (s *puppetStore) feed(t testing.TB) *puppetFeed {

@@ -36,7 +36,7 @@ func TestScanOfARegionThatSplitsFasterThanItIsScanned(t *testing.T) {
 			created := int64(0)
 			c.Restless(rows/10, func() []byte { created++; return span.RecordPrefix(span.TableID(created)) })
 			d := newDelivered(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			var g errgroup.Group
 			g.Go(func() error {

@@ -113,6 +113,13 @@ func (w *watch) end() error {
 	}
 }
 
+// at is the newest resolved-ts.
+func (w *watch) at() tso.TS {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.resolved
+}
+
 // until waits for a resolved-ts and returns the rows so far.
 func (w *watch) until(ts tso.TS) []string {
 	w.t.Helper()

@@ -51,7 +51,7 @@ func config(t *testing.T) disaster.Config {
 	program, err := os.Executable()
 	must(t, err)
 	c := disaster.Config{
-		Sluice: *sluice, Program: program, Dir: *keep, Origin: origin.Default(), Patience: 2 * time.Minute,
+		Sluice: *sluice, Program: program, Dir: *keep, Origin: origin.Default(), Patience: 4 * time.Minute,
 		Storage: func() (string, error) { return objstoretest.S3(t), nil },
 	}
 	c.Origin.Accounts = max(c.Origin.Accounts, 2*c.Origin.Tables)

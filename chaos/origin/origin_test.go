@@ -67,7 +67,7 @@ func TestAnUpstreamOfItsOwn(t *testing.T) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	var ddl []origin.Statement
-	for end := time.Now().Add(time.Minute); len(ddl) < 40 && time.Now().Before(end); <-look.C {
+	for end := time.Now().Add(3 * time.Minute); len(ddl) < 40 && time.Now().Before(end); <-look.C {
 		ddl, err = u.Statements()
 		must(t, err)
 	}

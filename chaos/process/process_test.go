@@ -49,7 +49,7 @@ func program(as string) process.Command {
 	return process.Command{Name: as, Program: os.Args[0], Env: []string{role + "=" + as}, Talk: true}
 }
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func start(t *testing.T, c process.Command) *process.Process {
 	t.Helper()

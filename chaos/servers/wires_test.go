@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,8 +45,11 @@ func TestWires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names <- name
 		t.Cleanup(func() { _ = c.Close() })
+		if err := c.SetDeadline(time.Now().Add(3 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		names <- name
 		return c
 	}
 	first, second := call("server 0"), call("server 2")

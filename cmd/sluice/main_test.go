@@ -32,7 +32,7 @@ func command(args ...string) *exec.Cmd {
 	return c
 }
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var listens = regexp.MustCompile(`msg="server started".* address=(\S+)`)
 

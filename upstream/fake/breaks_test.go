@@ -97,7 +97,7 @@ func TestALaggingRegion(t *testing.T) {
 func TestAnotherClusterOnCommand(t *testing.T) {
 	c, cl := calm(t)
 	r := cl.regionOf(t, "t1")
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, guard)
 	c.Impersonate(77)
 	if _, err := cl.pd.GetAllStores(ctx, &pdpb.GetAllStoresRequest{Header: cl.header()}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("PD: %v", err)

@@ -31,13 +31,13 @@ func TestBulkRowsArriveOnce(t *testing.T) {
 			const rows = 5003
 			c := run(t, fake.Config{Bulk: bulkRows(rows, size), Calm: true, StartTS: 1000 << 18, ResolvedInterval: 5 * time.Millisecond})
 			cl := newClient(t, c)
-			before, err := cl.scan(within(t, 10*time.Second), 1000<<18)
+			before, err := cl.scan(within(t, guard), 1000<<18)
 			must(t, err)
 			if len(before) != 1 || before["m1"] != "schema" {
 				t.Errorf("before: %q", before)
 			}
 			w := newWatcher(cl, 1000<<18, 1100<<18)
-			must(t, w.watch(within(t, 30*time.Second)))
+			must(t, w.watch(within(t, guard)))
 			if len(w.rows) != rows || w.seen["PREWRITE"] != rows || w.seen["COMMIT"] != rows {
 				t.Errorf("%d rows, %v", len(w.rows), w.seen)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
@@ -48,7 +47,7 @@ func newClient(t testing.TB, c *fake.Cluster) *client {
 	}
 	cl.closers = append(cl.closers, conn)
 	cl.pd = pdpb.NewPDClient(conn)
-	stores, err := cl.pd.GetAllStores(within(t, 10*time.Second), &pdpb.GetAllStoresRequest{Header: cl.header()})
+	stores, err := cl.pd.GetAllStores(within(t, guard), &pdpb.GetAllStoresRequest{Header: cl.header()})
 	if err != nil {
 		t.Fatal(err)
 	}

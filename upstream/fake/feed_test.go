@@ -140,7 +140,7 @@ func TestTransactionsAsRows(t *testing.T) {
 		"1: ROLLBACK t3 30",
 		"1: PREWRITE PUT t3 value=l old=h 35 source=1",
 	)
-	commit, err := c.OnePhase(within(t, time.Second), put("t4", "d", 40))
+	commit, err := c.OnePhase(within(t, guard), put("t4", "d", 40))
 	must(t, err)
 	f.want(fmt.Sprintf("1: COMMITTED PUT t4 value=d 40-%d", commit))
 }
@@ -275,7 +275,7 @@ func TestOldSubscribersGetOneResolvedARegion(t *testing.T) {
 		f.last = tso.TS(ev.Events[0].GetResolvedTs()) //nolint:staticcheck // the old form is what is tested
 	}
 	// The first form of the call does the same.
-	old, err := cdcpb.NewChangeDataClient(cl.conns[r.Leader.StoreId]).EventFeed(within(t, 10*time.Second))
+	old, err := cdcpb.NewChangeDataClient(cl.conns[r.Leader.StoreId]).EventFeed(within(t, guard))
 	must(t, err)
 	must(t, old.Send(cl.request(r, 1, 1)))
 	ev, err := old.Recv()

@@ -39,7 +39,7 @@ func TestHazardsHappen(t *testing.T) {
 		}
 		c := run(t, fake.Config{Recording: rec, HoldForSubscriber: true, ResolvedInterval: 10 * time.Millisecond, Seed: seed})
 		w := newWatcher(newClient(t, c), rec.StartTS, rec.EndTS)
-		must(t, w.watch(within(t, time.Minute)))
+		must(t, w.watch(within(t, guard)))
 		for k, n := range w.seen {
 			seen[k] += n
 		}
@@ -116,7 +116,7 @@ func TestRegionsThatMove(t *testing.T) {
 		c := run(t, fake.Config{Recording: rec, HoldForSubscriber: true, ResolvedInterval: 5 * time.Millisecond, Seed: seed, Stores: 5})
 		w := newWatcher(newClient(t, c), rec.StartTS, rec.EndTS)
 		watched := make(chan error, 1)
-		go func() { watched <- w.watch(within(t, time.Minute)) }()
+		go func() { watched <- w.watch(within(t, guard)) }()
 		for done := false; !done; {
 			regions := c.Regions()
 			r := regions[rng.IntN(len(regions))]

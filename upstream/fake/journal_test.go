@@ -38,7 +38,7 @@ func TestJournalIsTheData(t *testing.T) {
 	must(t, c.Prewrite(put("t4", "rolled back", 70)))
 	must(t, c.Rollback([]byte("t4"), 70))
 	must(t, c.Prewrite(put("t5", "open", 80)))
-	_, err := c.OnePhase(within(t, 20*time.Second), put("t6", long, 90))
+	_, err := c.OnePhase(within(t, guard), put("t6", long, 90))
 	must(t, err)
 	read, err := fake.ReadJournal(bytes.NewReader(journal.Bytes()))
 	must(t, err)
@@ -79,7 +79,7 @@ func TestNobodyIsToldOfWhatIsNotInTheJournal(t *testing.T) {
 	go func() { ended <- c.Run(t.Context()) }()
 	<-c.Replayed()
 	for i := range 10 {
-		_, err := c.OnePhase(within(t, 20*time.Second), put(fmt.Sprint("t", i), "value", c.TS()))
+		_, err := c.OnePhase(within(t, guard), put(fmt.Sprint("t", i), "value", c.TS()))
 		must(t, err)
 	}
 	select {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -38,7 +37,7 @@ func pairsText(pairs []*kvrpcpb.KvPair) string {
 
 func TestReadsAtATimestamp(t *testing.T) {
 	c, cl := calm(t)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, guard)
 	for i, v := range []string{"a", "b"} {
 		start := uint64(10 * (i + 1))
 		for _, k := range []string{"t1", "t2", "t3"} {
@@ -100,7 +99,7 @@ func TestReadsAtATimestamp(t *testing.T) {
 
 func TestReadsOfTheWrongRegionAreRefused(t *testing.T) {
 	c, cl := calm(t)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, guard)
 	r := cl.regionOf(t, "t1")
 	other := r.Leader.StoreId%3 + 1
 	read := func(store uint64, edit func(*kvrpcpb.Context)) string {
@@ -149,7 +148,7 @@ func ts(v uint64) tso.TS { return tso.TS(v) }
 // get reads one key and says what came of it.
 func (cl *client) get(t *testing.T, r *pdpb.Region, key string, at uint64) string {
 	t.Helper()
-	resp, err := cl.kv(r).KvGet(within(t, 10*time.Second), &kvrpcpb.GetRequest{
+	resp, err := cl.kv(r).KvGet(within(t, guard), &kvrpcpb.GetRequest{
 		Context: kvContext(r), Key: []byte(key), Version: at, NeedCommitTs: true,
 	})
 	must(t, err)

@@ -24,7 +24,7 @@ type kvRegion struct {
 
 func writesTo(t *testing.T, cl *client, key string) *kvRegion {
 	r := cl.regionOf(t, key)
-	return &kvRegion{t: t, ctx: within(t, 20*time.Second), kv: cl.kv(r), head: kvContext(r)}
+	return &kvRegion{t: t, ctx: within(t, guard), kv: cl.kv(r), head: kvContext(r)}
 }
 
 func bytesOf(keys string) [][]byte {

@@ -20,7 +20,7 @@ import (
 // eventually tries until it succeeds.
 func eventually(t *testing.T, what string, try func(ctx context.Context) error) {
 	t.Helper()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, guard)
 	for {
 		once, cancel := context.WithTimeout(ctx, time.Second)
 		err := try(once)
@@ -43,7 +43,7 @@ func TestAStoreStopsAndComesBack(t *testing.T) {
 		_, err := cl.kv(r).KvGet(ctx, &kvrpcpb.GetRequest{Context: kvContext(r), Key: []byte("t1"), Version: 99})
 		return err
 	}
-	must(t, get(within(t, 5*time.Second)))
+	must(t, get(within(t, guard)))
 	must(t, c.StopStore(t.Context(), store))
 	must(t, c.StopStore(t.Context(), store)) // is down: nothing to do
 	var err error
@@ -53,7 +53,7 @@ func TestAStoreStopsAndComesBack(t *testing.T) {
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream ends with %v", err)
 	}
-	if err := get(within(t, 5*time.Second)); status.Code(err) != codes.Unavailable {
+	if err := get(within(t, guard)); status.Code(err) != codes.Unavailable {
 		t.Errorf("a read of a store that is down: %v", err)
 	}
 	if _, err := c.KV(t.Context(), store); status.Code(err) != codes.Unavailable {
@@ -118,7 +118,7 @@ func TestATroubledNetwork(t *testing.T) {
 			t.Errorf("%+v: %v", trouble, err)
 		}
 		must(t, c.TroubleStore(store, fake.Trouble{}))
-		must(t, get(5*time.Second))
+		must(t, get(guard))
 	}
 	must(t, c.TroubleStore(store, fake.Trouble{HoldOut: true}))
 	must(t, c.Prewrite(put("t1", "a", 5)))
@@ -128,7 +128,7 @@ func TestATroubledNetwork(t *testing.T) {
 
 	must(t, c.TroubleStore(store, fake.Trouble{DelayIn: 20 * time.Millisecond, DelayOut: 20 * time.Millisecond}))
 	begin := time.Now()
-	must(t, get(5*time.Second))
+	must(t, get(guard))
 	if took := time.Since(begin); took < 40*time.Millisecond {
 		t.Errorf("an answer after %v", took)
 	}
@@ -145,7 +145,7 @@ func TestATroubledNetwork(t *testing.T) {
 func TestPDChangesItsLeader(t *testing.T) {
 	c := run(t, fake.Config{PDs: 3})
 	cl := openPD(t, c, pd.SecurityOption{})
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, guard)
 	var last tso.TS
 	next := func(ctx context.Context) error {
 		physical, logical, err := cl.GetTS(ctx)
@@ -197,7 +197,7 @@ func TestPDChangesItsLeader(t *testing.T) {
 func TestFollowersOfPD(t *testing.T) {
 	c := run(t, fake.Config{PDs: 2})
 	cl := newClient(t, c) // of the first member
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, guard)
 	must(t, c.LeadPD(1))
 	ask := func(headers ...string) codes.Code {
 		ctx := ctx

@@ -30,7 +30,7 @@ const multiplexed = "stream-multiplexing"
 
 func openFeed(t testing.TB, cl *client, store uint64, features string) *feed {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), guard)
 	t.Cleanup(cancel)
 	if features != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "features", features)
@@ -177,7 +177,7 @@ func calm(t *testing.T) (*fake.Cluster, *client) {
 // regionOf finds the region of a raw key.
 func (cl *client) regionOf(t testing.TB, key string) *pdpb.Region {
 	t.Helper()
-	resp, err := cl.pd.GetRegion(within(t, 10*time.Second), &pdpb.GetRegionRequest{
+	resp, err := cl.pd.GetRegion(within(t, guard), &pdpb.GetRegionRequest{
 		Header: cl.header(), RegionKey: []byte(span.EncodeKey([]byte(key))),
 	})
 	if err != nil || resp.Region == nil {

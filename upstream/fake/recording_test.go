@@ -183,7 +183,7 @@ func TestPlanUntanglesWhatASubscriberSaw(t *testing.T) {
 	must(t, err)
 	c := run(t, fake.Config{Recording: rec, Hold: true, Calm: true, ResolvedInterval: time.Millisecond})
 	cl := newClient(t, c)
-	before, err := cl.scan(within(t, 10*time.Second), rec.StartTS-1)
+	before, err := cl.scan(within(t, guard), rec.StartTS-1)
 	must(t, err)
 	for k, want := range map[string]string{"m1": "v", "t-newest-first": "a", "t-undone": "o", "t-open": "o"} {
 		if before[k] != want {
@@ -192,8 +192,8 @@ func TestPlanUntanglesWhatASubscriberSaw(t *testing.T) {
 	}
 	w := newWatcher(cl, rec.StartTS, rec.EndTS)
 	c.Go()
-	must(t, w.watch(within(t, 10*time.Second)))
-	after, err := cl.scan(within(t, 10*time.Second), rec.EndTS)
+	must(t, w.watch(within(t, guard)))
+	after, err := cl.scan(within(t, guard), rec.EndTS)
 	must(t, err)
 	want := map[string]string{
 		"t-live-first": "a", "t-newest-first": "c", "t-twice": "a", "t-scan-told": "a", "t-undone": "o", "t-open": "o", "t-hidden": "c",

@@ -66,7 +66,7 @@ func TestEveryRecordingFolds(t *testing.T) {
 			c := run(t, fake.Config{Recording: rec, HoldForSubscriber: true, ResolvedInterval: 20 * time.Millisecond, Seed: 1})
 			cl := newClient(t, c)
 			w := newWatcher(cl, rec.StartTS, rec.EndTS)
-			must(t, w.watch(within(t, 2*time.Minute)))
+			must(t, w.watch(within(t, guard)))
 			t.Logf("%d rows, %v", len(w.rows), w.seen)
 			w.judge(t, rec)
 		})
@@ -81,9 +81,9 @@ var reorganised = []string{"13_ddl_column", "16_batch_ddl", "ddlstorm", "onlinem
 // at END.
 func (w *watcher) judge(t *testing.T, rec *fake.Recording) {
 	t.Helper()
-	before, err := w.cl.scan(within(t, time.Minute), rec.StartTS-1)
+	before, err := w.cl.scan(within(t, guard), rec.StartTS-1)
 	must(t, err)
-	after, err := w.cl.scan(within(t, time.Minute), rec.EndTS)
+	after, err := w.cl.scan(within(t, guard), rec.EndTS)
 	must(t, err)
 	keys := slices.SortedFunc(maps.Keys(w.rows), func(a, b changeKey) int { return cmp.Compare(a.commit, b.commit) })
 	state, rewritten := before, 0
@@ -166,9 +166,9 @@ func TestReplayOnRecordedTime(t *testing.T) {
 	if c.TS() != rec.StartTS {
 		t.Errorf("the clock runs before Go: %d", c.TS())
 	}
-	c.Go()
 	begin := time.Now()
-	must(t, w.watch(within(t, time.Minute)))
+	c.Go()
+	must(t, w.watch(within(t, guard)))
 	if took, want := time.Since(begin), rec.EndTS.Sub(rec.StartTS)/speed; took < want*9/10 {
 		t.Errorf("END resolved after %v, recorded in %v at speed %d", took, rec.EndTS.Sub(rec.StartTS), speed)
 	}
@@ -176,7 +176,7 @@ func TestReplayOnRecordedTime(t *testing.T) {
 	<-c.Replayed()
 	// The clock goes on by the wall.
 	for at := c.TS(); c.TS() < at+50<<18; {
-		if _, err := c.Timestamp(within(t, time.Second)); err != nil {
+		if _, err := c.Timestamp(within(t, guard)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestLateSubscriber(t *testing.T) {
 	c := run(t, fake.Config{Recording: rec, ResolvedInterval: 5 * time.Millisecond})
 	<-c.Replayed()
 	w := newWatcher(newClient(t, c), rec.StartTS, rec.EndTS)
-	must(t, w.watch(within(t, time.Minute)))
+	must(t, w.watch(within(t, guard)))
 	w.judge(t, rec)
 	if w.seen["COMMIT"] > 0 || w.seen["PREWRITE"] > 0 {
 		t.Errorf("live rows after the end: %v", w.seen)
@@ -204,10 +204,10 @@ func TestSubscriberFromTheMiddle(t *testing.T) {
 	cl := newClient(t, c)
 	middle := rec.StartTS + (rec.EndTS-rec.StartTS)/2
 	w := newWatcher(cl, middle, rec.EndTS)
-	must(t, w.watch(within(t, time.Minute)))
-	state, err := cl.scan(within(t, time.Minute), middle)
+	must(t, w.watch(within(t, guard)))
+	state, err := cl.scan(within(t, guard), middle)
 	must(t, err)
-	after, err := cl.scan(within(t, time.Minute), rec.EndTS)
+	after, err := cl.scan(within(t, guard), rec.EndTS)
 	must(t, err)
 	for _, k := range slices.SortedFunc(maps.Keys(w.rows), func(a, b changeKey) int { return cmp.Compare(a.commit, b.commit) }) {
 		// Live rows of before may come besides: a subscriber drops them.

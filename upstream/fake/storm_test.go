@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +39,10 @@ type stormy struct {
 	writer  *live.Client
 	watcher *watcher
 	seed    uint64
+
+	mu      sync.Mutex
+	struck  map[string]int // faults that struck, by name
+	commits int
 }
 
 func newStormy(t *testing.T, seed uint64) *stormy {
@@ -48,7 +53,7 @@ func newStormy(t *testing.T, seed uint64) *stormy {
 	start := c.TS()
 	w := newWatcher(newClient(t, c), start, tso.Max)
 	w.storm = true
-	return &stormy{t: t, cluster: c, writer: live.New(c), watcher: w, seed: seed}
+	return &stormy{t: t, cluster: c, writer: live.New(c), watcher: w, seed: seed, struck: map[string]int{}}
 }
 
 // write commits transactions of a few keys each, of every kind, until ctx ends.
@@ -98,6 +103,11 @@ func (s *stormy) end(ctx context.Context, txn *live.Txn, rng *rand.Rand) error {
 		return txn.Rollback(ctx)
 	}
 	_, err := txn.Commit(ctx)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.commits++
+	}
 	return err
 }
 
@@ -115,12 +125,28 @@ func (s *stormy) settle(ctx context.Context) tso.TS {
 	}
 }
 
-// rage lets writers write and faults strike for a while; the watcher follows.
-func (s *stormy) rage(d time.Duration, storm fake.Storm) error {
-	ctx := within(s.t, 30*time.Second)
-	writing, stop := context.WithTimeout(ctx, d)
+// rage lets writers write and faults strike for a while, and for as long as it takes
+// until so many kinds of faults have struck and enough is written; the watcher follows.
+func (s *stormy) rage(d time.Duration, storm fake.Storm, kinds int) error {
+	ctx := within(s.t, guard)
+	writing, stop := context.WithCancel(ctx)
 	defer stop()
+	storm.Told = func(name, what string) {
+		s.t.Log(name, what)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.struck[name]++
+	}
 	var busy, watching errgroup.Group
+	busy.Go(func() error {
+		defer stop()
+		for begin := time.Now(); time.Since(begin) < d || !s.enough(kinds); {
+			if err := nap(ctx); err != nil {
+				return fmt.Errorf("not enough has happened, by the log: %w", err)
+			}
+		}
+		return nil
+	})
 	watching.Go(func() error { return s.watcher.watch(ctx) })
 	for id := range uint64(3) {
 		busy.Go(func() error { return s.write(writing, id) })
@@ -145,6 +171,12 @@ func (s *stormy) rage(d time.Duration, storm fake.Storm) error {
 		s.t.Logf("%d ranges to reload, %d locks", len(s.watcher.reload), len(s.locks()))
 	}
 	return err
+}
+
+func (s *stormy) enough(kinds int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.struck) >= kinds && s.commits >= 100
 }
 
 // locks are the locks with data that stand.
@@ -201,17 +233,12 @@ func TestStormsKeepThePromises(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			st := newStormy(t, s+i)
-			struck := map[string]int{}
 			err := st.rage(6*time.Second, fake.Storm{
 				Seed: s + i, Every: 30 * time.Millisecond, For: 200 * time.Millisecond, AtOnce: 3,
-				Told: func(name, what string) { struck[name]++; t.Log(name, what) },
-			})
+			}, 12)
 			must(t, err)
 			must(t, st.judge())
-			t.Logf("%v, watched %v", struck, st.watcher.seen)
-			if len(struck) < 12 {
-				t.Errorf("only %d kinds of faults struck", len(struck))
-			}
+			t.Logf("%v, watched %v", st.struck, st.watcher.seen)
 			must(t, st.calm())
 		})
 	}
@@ -225,7 +252,7 @@ func (s *stormy) calm() error {
 		}
 	}
 	for id := range uint64(3) {
-		if _, err := s.cluster.KV(within(s.t, time.Second), id+1); err != nil {
+		if _, err := s.cluster.KV(within(s.t, guard), id+1); err != nil {
 			return err
 		}
 	}
@@ -252,7 +279,7 @@ func TestBrokenPromisesAreNoticed(t *testing.T) {
 			if f.Name == "early-resolved" {
 				names = append(names, "split", "stream-cut")
 			}
-			err := st.rage(time.Second, fake.Storm{Seed: s, Faults: names, For: 100 * time.Millisecond, AtOnce: 2})
+			err := st.rage(time.Second, fake.Storm{Seed: s, Faults: names, For: 100 * time.Millisecond, AtOnce: 2}, len(names))
 			if err == nil {
 				err = st.judge()
 			}
@@ -267,12 +294,16 @@ func TestBrokenPromisesAreNoticed(t *testing.T) {
 // A storm's errors are over with it: what nobody met is not kept for who comes later.
 func TestNoErrorOutlivesAStorm(t *testing.T) {
 	c, cl := calm(t)
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), guard)
 	defer stop()
 	struck := 0
 	must(t, c.Storm(ctx, fake.Storm{Seed: seedOf(t), Faults: []string{"feed-error"}, Every: time.Millisecond, For: 10 * time.Millisecond,
-		Told: func(string, string) { struck++ }}))
-	if struck < 10 {
+		Told: func(string, string) {
+			if struck++; struck == 100 {
+				stop()
+			}
+		}}))
+	if struck < 100 {
 		t.Fatalf("only %d errors", struck)
 	}
 	cl.subscribed(t, "t1")

@@ -38,6 +38,9 @@ func run(t testing.TB, cfg fake.Config) *fake.Cluster {
 	return c
 }
 
+// guard is when a test gives up on what has to come, on however slow a machine.
+const guard = 3 * time.Minute
+
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

@@ -55,8 +55,8 @@ func seedOf(t *testing.T) uint64 {
 	return s
 }
 
-// run lets a workload write for a second in a storm.
-func run(t *testing.T, cfg workload.Config) (*live.Client, *workload.Workload) {
+// run lets a workload write in a storm, for a second and until there is enough.
+func run(t *testing.T, cfg workload.Config, enough func(mvcc.Snapshot) bool) (*live.Client, *workload.Workload) {
 	t.Helper()
 	client := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -69,10 +69,21 @@ func run(t *testing.T, cfg workload.Config) (*live.Client, *workload.Workload) {
 	tasks.Go(func() error {
 		return client.Cluster().Storm(bad, fake.Storm{Seed: cfg.Seed, For: 100 * time.Millisecond})
 	})
-	err = w.Run(ctx, time.Second)
+	until, stop := context.WithCancel(ctx)
+	tasks.Go(func() error {
+		defer stop()
+		<-time.After(time.Second)
+		for until.Err() == nil && !enough(client.Cluster().Snapshot()) {
+			<-time.After(20 * time.Millisecond)
+		}
+		return nil
+	})
+	err = w.RunUntil(ctx, until)
+	stop()
 	calm()
 	must(t, tasks.Wait())
 	must(t, err)
+	must(t, ctx.Err())
 	return client, w
 }
 
@@ -81,12 +92,19 @@ func TestEveryRowIsRemembered(t *testing.T) {
 	for _, kind := range workload.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			client, w := run(t, workload.Config{Kind: kind, Seed: seedOf(t), Rate: 500, Abandon: 0.05})
-			rows, deleted := 0, 0
-			client.Cluster().Snapshot().History([]byte("t"), []byte("u"), 0, func(ch mvcc.Change) bool {
-				if ch.Kind != mvcc.Committed || bytes.Compare(ch.Key, []byte("t\x80\x00\xff")) > 0 || string(ch.Key[9:11]) != "_r" {
+			few := kind == "bank" || kind == "drill"
+			client, w := run(t, workload.Config{Kind: kind, Seed: seedOf(t), Rate: 500, Abandon: 0.05}, func(s mvcc.Snapshot) bool {
+				rows, deleted := 0, 0
+				eachRow(s, func(ch mvcc.Change) bool {
+					if rows++; ch.Op == mvcc.Delete {
+						deleted++
+					}
 					return true
-				}
+				})
+				return rows >= 150 && (few || deleted >= 5)
+			})
+			rows, deleted := 0, 0
+			eachRow(client.Cluster().Snapshot(), func(ch mvcc.Change) bool {
 				wrote, ok := w.Server.Wrote(ch.Key, ch.StartTS)
 				if !ok || (wrote.Row == nil) != (ch.Op == mvcc.Delete) {
 					t.Errorf("%X of %d: remembered %v, %v", ch.Key, ch.StartTS, ok, wrote)
@@ -97,17 +115,31 @@ func TestEveryRowIsRemembered(t *testing.T) {
 				return !t.Failed()
 			})
 			t.Logf("%d rows, %d of them deletes", rows, deleted)
-			if few := kind == "bank" || kind == "drill"; rows < 150 || !few && deleted < 5 {
+			if rows < 150 || !few && deleted < 5 {
 				t.Errorf("only %d rows, %d deletes", rows, deleted)
 			}
 		})
 	}
 }
 
+// eachRow shows what was committed to the rows of all tables of users.
+func eachRow(s mvcc.Snapshot, show func(mvcc.Change) bool) {
+	s.History([]byte("t"), []byte("u"), 0, func(ch mvcc.Change) bool {
+		if ch.Kind != mvcc.Committed || bytes.Compare(ch.Key, []byte("t\x80\x00\xff")) > 0 || string(ch.Key[9:11]) != "_r" {
+			return true
+		}
+		return show(ch)
+	})
+}
+
 // The sum over all accounts is the same in every snapshot.
 func TestTheBankLosesNothing(t *testing.T) {
 	cfg := workload.Config{Kind: "bank", Seed: seedOf(t), Rate: 1000, Size: 30, Abandon: 0.1}
-	client, w := run(t, cfg)
+	client, w := run(t, cfg, func(s mvcc.Snapshot) bool {
+		rows := 0
+		eachRow(s, func(mvcc.Change) bool { rows++; return true })
+		return rows > 2*cfg.Size
+	})
 	ctx := t.Context()
 	sums := map[int64]int{}
 	var commits []tso.TS
