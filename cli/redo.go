@@ -55,7 +55,7 @@ func (t *terminal) redoCommand() *cobra.Command {
 // withLog opens the storage, finds the log that is meant, and takes its inventory.
 func (t *terminal) withLog(c *cobra.Command, do func(ctx context.Context, b objstore.Bucket, inv *redo.Inventory) error) (err error) {
 	ctx := c.Context()
-	b, err := objstore.Open(ctx, str(c, "storage"))
+	b, err := objstore.OpenReader(ctx, str(c, "storage"))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -121,6 +122,17 @@ func TestRedoDamaged(t *testing.T) {
 		status, out, complaint := typedIn(t, args...)
 		if status != cli.StatusFailed || !strings.Contains(complaint, "445644800000000000 of resolved-ts 445644800524288000 can be recovered") || !strings.Contains(complaint, "files 1 to 1") || strings.Contains(out, "snapshot") {
 			t.Errorf("%v: %d %s %s", args, status, out, complaint)
+		}
+	}
+}
+
+// A misspelt storage is said to be none, and none is made of it.
+func TestRedoMakesNoStorage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "typo")
+	for _, args := range [][]string{{"meta"}, {"inspect"}, {"verify"}, {"apply", "--sink-uri", "blackhole://"}} {
+		status, _, complaint := typedIn(t, append(append([]string{"redo"}, args...), "--storage", "file://"+dir)...)
+		if _, err := os.Stat(dir); !os.IsNotExist(err) || status != cli.StatusFailed || !strings.Contains(complaint, "ErrStorageGone") || !strings.Contains(complaint, dir) {
+			t.Errorf("%v: %d %s, %v", args, status, complaint, err)
 		}
 	}
 }

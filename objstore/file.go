@@ -36,11 +36,13 @@ type file struct {
 	root *os.Root
 	text string
 
+	reading bool // nothing is made or written here
+
 	durable sync.Map             // folders that their parents know for good
 	flush   func(*os.File) error // (*os.File).Sync
 }
 
-func openFile(l *location) (Bucket, error) {
+func openFile(l *location, reading bool) (Bucket, error) {
 	if err := l.only(); err != nil {
 		return nil, err
 	}
@@ -50,7 +52,13 @@ func openFile(l *location) (Bucket, error) {
 	if !path.IsAbs(l.Path) || path.Clean(l.Path) == "/" {
 		return nil, cdcerr.StorageURIInvalid.New("storage URI %s: no directory; write %s:///directory", l.text, l.Scheme)
 	}
-	b := &file{dir: filepath.FromSlash(path.Clean(l.Path)), text: l.text, flush: (*os.File).Sync}
+	b := &file{dir: filepath.FromSlash(path.Clean(l.Path)), text: l.text, reading: reading, flush: (*os.File).Sync}
+	if reading {
+		if err := b.openReader(); err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
 	switch err := makeDurable(b.dir); {
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, cdcerr.StorageURIInvalid.Wrap(err, "storage URI %s: no directory can be there", l.text)
@@ -68,6 +76,23 @@ func openFile(l *location) (Bucket, error) {
 		return nil, errors.Join(err, b.root.Close())
 	}
 	return b, nil
+}
+
+// openReader opens the directory as it is.
+func (b *file) openReader() error {
+	info, err := os.Stat(b.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return cdcerr.StorageGone.Wrap(err, "%s", b.text)
+	case err == nil && !info.IsDir():
+		return cdcerr.StorageURIInvalid.New("storage URI %s: it names a file, and no directory", b.text)
+	case err == nil:
+		b.root, err = os.OpenRoot(b.dir)
+	}
+	if err != nil {
+		return b.wrap(err, "opening the directory")
+	}
+	return nil
 }
 
 // makeDurable makes a directory and those above it that are missing, each known
@@ -145,6 +170,14 @@ func (b *file) there() error {
 	return nil
 }
 
+// writable is an error for a bucket that was opened to be read.
+func (b *file) writable(name string) error {
+	if b.reading {
+		return cdcerr.Bug("%s was opened to be read, and %s is to be written or removed", b.text, name)
+	}
+	return nil
+}
+
 // Put implements Bucket.
 func (b *file) Put(ctx context.Context, name string, data []byte) error {
 	return b.put(ctx, name, data, b.root.Rename)
@@ -164,6 +197,9 @@ func (b *file) PutNew(ctx context.Context, name string, data []byte) error {
 
 func (b *file) put(ctx context.Context, name string, data []byte, place func(staged, name string) error) error {
 	if err := ready(ctx, name); err != nil {
+		return err
+	}
+	if err := b.writable(name); err != nil {
 		return err
 	}
 	if err := b.there(); err != nil {
@@ -332,7 +368,7 @@ func (b *file) Delete(ctx context.Context, name string) error {
 	if err := ready(ctx, name); err != nil {
 		return err
 	}
-	if err := b.there(); err != nil {
+	if err := errors.Join(b.writable(name), b.there()); err != nil {
 		return err
 	}
 	if err := b.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -19,15 +19,21 @@ import (
 //	azblob://container/prefix  also azure://: account-name, account-key, sas-token, endpoint
 //	memory://                  one that lasts as long as the Bucket
 //
-// It asks nothing of the network: Probe does.
-func Open(ctx context.Context, uri string) (Bucket, error) {
+// It asks nothing of the network: Probe does. A directory that is not there is made.
+func Open(ctx context.Context, uri string) (Bucket, error) { return open(ctx, uri, false) }
+
+// OpenReader is Open for who only reads: no directory is made, and it may be where nothing
+// can be written.
+func OpenReader(ctx context.Context, uri string) (Bucket, error) { return open(ctx, uri, true) }
+
+func open(ctx context.Context, uri string, reading bool) (Bucket, error) {
 	u, err := parse(uri)
 	if err != nil {
 		return nil, err
 	}
 	switch u.Scheme {
 	case "file", "local", "nfs":
-		return openFile(u)
+		return openFile(u, reading)
 	case "s3":
 		return openS3(u)
 	case "gcs", "gs":
