@@ -27,6 +27,9 @@ type Info struct {
 	Since time.Time
 	// Upstream is what it sees of the upstream.
 	Upstream Sight
+	// NoUpstream says that it came without an upstream, which it outlives: it has no spans
+	// and takes none, as long as it has this ID.
+	NoUpstream bool
 }
 
 // Sight is what a capture sees of the upstream.

@@ -44,6 +44,9 @@ type Trouble struct {
 	RetryAt  time.Time `json:"retry-at"`
 	// From is the checkpoint-ts beyond which the trouble is over.
 	From tso.TS `json:"from"`
+	// Away says that nothing of the upstream is reached: that is waited for, by whoever
+	// leads, and no time in which the changefeed could go on.
+	Away bool `json:"away,omitempty"`
 }
 
 // Status is how far a changefeed is.

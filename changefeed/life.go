@@ -29,7 +29,6 @@ type Life struct {
 	run       uint64 // the number of the present or the last run
 	running   bool   // a run was begun and has not ended
 	continues bool   // run is of an owner before this one, and goes on by the first Start
-	away      bool   // nothing of the upstream is reached
 	applying  bool   // the redo log is being applied
 	// movedAt is when the checkpoint was last seen to move, by this owner.
 	movedAt time.Time
@@ -191,7 +190,7 @@ func (l *Life) move(stage tso.Stage, at *tso.TS, to tso.TS, cause string) bool {
 // recover ends a trouble once the checkpoint has passed where it stood.
 func (l *Life) recover() {
 	t := l.info.Trouble
-	if t == nil || l.status.CheckpointTS <= t.From || l.away {
+	if t == nil || l.status.CheckpointTS <= t.From || t.Away {
 		return
 	}
 	l.info.Trouble, l.info.Error, l.info.Warning = nil, nil, nil
@@ -263,7 +262,7 @@ func (l *Life) trouble(now time.Time) *Trouble {
 
 // stuck is for how long the trouble has lasted, where that is too long.
 func (l *Life) stuck(now time.Time) time.Duration {
-	if t := l.info.Trouble; t != nil && !l.away { // it cannot go on, and is waited for
+	if t := l.info.Trouble; t != nil && !t.Away { // it cannot go on, and is waited for
 		if d := now.Sub(t.Since); d > l.info.Config.ErrorStuckDuration.duration() {
 			return d
 		}
@@ -311,7 +310,7 @@ func (l *Life) stop() {
 	if l.running || l.applying {
 		l.running, l.applying, l.out.Stop = false, false, true
 	}
-	l.continues, l.away = false, false
+	l.continues = false
 	l.out.Start, l.out.Apply = nil, false
 }
 

@@ -52,7 +52,9 @@ func (l *Life) Away(now time.Time, f *Fault) {
 	if l.info.Trouble == nil {
 		l.trouble(now).From = l.status.CheckpointTS
 	}
-	l.away = true
+	if !l.info.Trouble.Away {
+		l.trouble(now).Away = true
+	}
 	l.show(f)
 	if l.status.State == Normal {
 		l.enter(Warning, f.Code)
@@ -61,13 +63,13 @@ func (l *Life) Away(now time.Time, f *Fault) {
 
 // Reached ends that. Whatever else is in the way has its time from now on.
 func (l *Life) Reached(now time.Time) {
-	if !l.away {
+	if l.info.Trouble == nil || !l.info.Trouble.Away {
 		return
 	}
-	l.away = false
-	l.trouble(now).Since = now
-	if l.info.Trouble.RetryAt.After(now) {
-		l.info.Trouble.RetryAt = now
+	t := l.trouble(now)
+	t.Since, t.Away = now, false
+	if t.RetryAt.After(now) {
+		t.RetryAt = now
 	}
 }
 
@@ -85,7 +87,7 @@ func (l *Life) Lose(now time.Time, addr string) {
 
 func (l *Life) clear() {
 	l.info.Error, l.info.Warning, l.info.Trouble = nil, nil, nil
-	l.away, l.kept.info = false, false
+	l.kept.info = false
 }
 
 // apply has the redo log applied.

@@ -220,6 +220,9 @@ func (s *story) show(r Ready) string {
 		}
 		if t := r.Info.Trouble; t != nil {
 			fmt.Fprintf(&b, ", %d attempts since %s", t.Attempts, t.Since.Sub(base))
+			if t.Away {
+				b.WriteString(" (away)")
+			}
 		}
 		if l := r.Info.Loss; l != nil {
 			fmt.Fprintf(&b, ", lost at %s", l.At.Sub(base))

@@ -191,7 +191,7 @@ func (c *Coordinator) handOver(ctx context.Context) error {
 // lead waits to be elected and is the owner until it resigns, which is nil, or
 // leaves, or fails.
 func (c *Coordinator) lead(ctx, leaving context.Context) error {
-	l, err := c.cfg.Session.Campaign(leaving)
+	l, err := c.campaign(leaving)
 	if err != nil {
 		return err
 	}

@@ -105,31 +105,44 @@ func (m *member) sights() (reached, lost bool) {
 }
 
 // guard sees to it that changefeeds that want it end with their redo log once the upstream
-// is lost. What it goes by is of this owner alone: another one begins anew.
+// is lost. What it goes by is of this owner alone: another one begins anew. One that came
+// without an upstream leads no longer than nobody else has one.
 func (r *reign) guard(ctx context.Context) error {
 	begun := time.Now()
-	vigils := map[*feed]*changefeed.Vigil{} // each has the whole of its grace from when it is guarded
+	vigils := vigils{}
 	var looked time.Time
 	for {
+		if r.member.yields() {
+			r.cfg.Log.Warn("this capture came without an upstream, and another one has one: it leaves leading to others")
+			r.resign()
+			return errResigned
+		}
 		guarded := r.guarded()
 		reached, lost := r.member.sights()
 		if len(guarded) > 0 && reached && time.Since(looked) > addressesEvery {
 			looked = time.Now()
 			r.locate(ctx, guarded)
 		}
-		maps.DeleteFunc(vigils, func(f *feed, _ *changefeed.Vigil) bool { return !slices.Contains(guarded, f) })
-		for _, f := range guarded {
-			v := vigils[f]
-			if v == nil {
-				v = &changefeed.Vigil{}
-				vigils[f] = v
-			}
-			v.Look(changefeed.Sight{At: time.Since(begun), Reached: reached, Lost: lost})
-			r.judge(ctx, f, v)
-		}
+		vigils.look(ctx, guarded, changefeed.Sight{At: time.Since(begun), Reached: reached, Lost: lost})
 		if err := pause(ctx, sightEvery/2); err != nil {
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// vigils are those over the changefeeds that are guarded. Each has the whole of its grace
+// from when it is guarded.
+type vigils map[*feed]*changefeed.Vigil
+
+// look takes in what is seen of the upstream, and says to each what becomes of it.
+func (v vigils) look(ctx context.Context, guarded []*feed, s changefeed.Sight) {
+	maps.DeleteFunc(v, func(f *feed, _ *changefeed.Vigil) bool { return !slices.Contains(guarded, f) })
+	for _, f := range guarded {
+		if v[f] == nil {
+			v[f] = &changefeed.Vigil{}
+		}
+		v[f].Look(s)
+		f.reign.judge(ctx, f, v[f], s.Reached)
 	}
 }
 
@@ -186,10 +199,11 @@ func (r *reign) stillThere(ctx context.Context, f *feed, v *changefeed.Vigil) bo
 	return over && r.cfg.Capture.Reached(ctx, where.PD, where.Stores)
 }
 
-// judge says to a changefeed what becomes of it.
-func (r *reign) judge(ctx context.Context, f *feed, v *changefeed.Vigil) {
+// judge says to a changefeed what becomes of it. Before anybody can tell, what an owner
+// before has said stands: that it is away may last longer than any other trouble.
+func (r *reign) judge(ctx context.Context, f *feed, v *changefeed.Vigil, reached bool) {
 	if r.stillThere(ctx, f, v) {
-		*v = changefeed.Vigil{}
+		*v, reached = changefeed.Vigil{}, true
 	}
 	if ctx.Err() != nil {
 		return
@@ -200,12 +214,12 @@ func (r *reign) judge(ctx context.Context, f *feed, v *changefeed.Vigil) {
 		info := l.Info()
 		grace := info.Config.Consistent.Grace()
 		switch {
-		case !v.Away():
+		case reached:
 			l.Reached(now)
 		case v.Lost(grace):
 			l.Lose(now, r.cfg.Self.Address)
 			lost = true
-		default:
+		case v.Away():
 			l.Away(now, changefeed.NewFault(cdcerr.UpstreamAway.New("if that goes on for %v, the changefeed ends with what its redo log holds: the downstream becomes the upstream's snapshot at the log's resolved-ts, and nothing of the upstream is replicated after that; pause it to keep it from that",
 				v.Left(grace).Round(time.Second)), r.cfg.Self.Address, now))
 		}
@@ -453,13 +467,14 @@ func Outlives(all []*meta.Changefeed) (cluster uint64, ok bool, err error) {
 	return cluster, ok, nil
 }
 
-// Applies tells whether the redo log of a changefeed is being applied.
+// Applies tells whether the redo log of a changefeed is being applied, and gets on. One that
+// does not keeps nobody waiting.
 func Applies(all []*meta.Changefeed) bool {
 	return slices.ContainsFunc(all, func(kept *meta.Changefeed) bool {
 		if kept.Err != nil || changefeed.State(kept.Status.State) != changefeed.Pending {
 			return false
 		}
 		info, err := changefeed.ParseInfo(kept.Info)
-		return err == nil && info.Ends()
+		return err == nil && info.Ends() && (info.Warning == nil || info.Warning.Code == cdcerr.UpstreamLost.ID)
 	})
 }

@@ -3,14 +3,17 @@ package coordinator_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/api"
+	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo"
+	"github.com/sluice-cdc/sluice/server"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -205,6 +208,50 @@ func TestServersStartWithoutAnUpstream(t *testing.T) {
 	if f, _ := c.feed(); f.State != "finished" {
 		t.Errorf("%+v", f)
 	}
+}
+
+// A server that came without an upstream, while others have one, does not lead, is not asked
+// what it has, and is nobody whom spans could be left to.
+func TestAServerWithoutAnUpstreamLeavesLeadingToOthers(t *testing.T) {
+	s := newSite(t)
+	c, end := s.guards(1, "1h")
+	defer end()
+	with := c.nodes[0]
+	unfenced := api.FeedID{Keyspace: feed.Keyspace, Name: "unfenced"}
+	_, err := with.Create(t.Context(), api.Creation{ID: unfenced, SinkURI: "blackhole://"})
+	must(t, err)
+	without := s.cutOff()
+	c.until("it looks at the upstream", func() bool {
+		all, err := without.store.Captures(t.Context())
+		must(t, err)
+		i := slices.IndexFunc(all, func(i capture.Info) bool { return i.ID == without.Self().ID })
+		return len(all) == 2 && i >= 0 && all[i].Upstream == capture.Reached && all[i].NoUpstream
+	})
+	if standing, err := without.store.Candidates(t.Context()); err != nil || len(standing) != 1 || standing[0] != with.Self().ID {
+		t.Errorf("%v stand for election: %v", standing, err)
+	}
+	if _, err := with.Drain(t.Context(), with.Self().ID); !cdcerr.SchedulerRequest.Is(err) {
+		t.Errorf("the last one with an upstream is drained: %v", err)
+	}
+	with.end(s) // it waits for nobody to take its spans
+	c.gone(with)
+	c.nodes = append(c.nodes, without)
+	c.until("it leads while nobody else is there", func() bool { return without.Self().Owner })
+	next := c.join()
+	c.until("it leads no more", func() bool { return next.Self().Owner && !without.Self().Owner })
+	now := s.cluster.TS()
+	for _, id := range []api.FeedID{feed, unfenced} {
+		c.until("the changefeeds go on", func() bool {
+			f, err := next.Get(t.Context(), id)
+			return err == nil && f.Checkpoint >= now
+		})
+	}
+}
+
+// cutOff starts a server on the etcd that never finds the upstream.
+func (s *site) cutOff() *node {
+	s.Helper()
+	return s.besides(func(c *server.Config) { c.PD = []string{"http://127.0.0.1:1"} })
 }
 
 // What cannot be kept is not promised: metadata that is lost with the upstream, a

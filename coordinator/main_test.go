@@ -123,11 +123,20 @@ func (s *site) etcd() {
 // beside starts a server on that etcd, on a port of its own.
 func (s *site) beside() *node {
 	s.Helper()
+	return s.besides(nil)
+}
+
+// besides is beside for a server that is configured so.
+func (s *site) besides(change func(c *server.Config)) *node {
+	s.Helper()
 	addr, err := freeport.PickAddress()
 	must(s.T, err)
 	return s.serve(func(c *server.Config) {
 		c.Addr, c.AdvertiseAddr, c.DataDir = addr, addr, s.TempDir()
 		c.Meta.Backend, c.Meta.Endpoints = meta.BackendExternal, []string{s.meta}
+		if change != nil {
+			change(c)
+		}
 	})
 }
 

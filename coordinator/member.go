@@ -127,13 +127,16 @@ func (m *member) peersLocked() []capture.Info {
 	return slices.DeleteFunc(all, func(c capture.Info) bool { return c.Address == "" })
 }
 
-// members are the captures as scheduler sees them, by id.
+// members are the captures as scheduler sees them, by id. Who came without an upstream
+// never has spans, and is not asked for any.
 func (m *member) members() []scheduler.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]scheduler.Member, 0, len(m.captures))
 	for id, c := range m.captures {
-		out = append(out, scheduler.Member{ID: id, Liveness: c.Liveness})
+		if !c.NoUpstream {
+			out = append(out, scheduler.Member{ID: id, Liveness: c.Liveness})
+		}
 	}
 	slices.SortFunc(out, func(a, b scheduler.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return out
@@ -155,9 +158,16 @@ func (m *member) watch() (changed <-chan struct{}, end func()) {
 // sees waits until what is known of the cluster is from when this capture led by a
 // revision, or later: then no capture that an earlier owner knew is missing.
 func (m *member) sees(ctx context.Context, revision scheduler.Revision) error {
+	return m.until(ctx, func() bool {
+		return m.owner == m.cfg.Self.ID && m.revision == revision || m.revision > revision
+	})
+}
+
+// until waits for something to be known of the cluster, which is looks at while mu is held.
+func (m *member) until(ctx context.Context, is func() bool) error {
 	for {
 		m.mu.Lock()
-		seen, news := m.owner == m.cfg.Self.ID && m.revision == revision || m.revision > revision, m.news
+		seen, news := is(), m.news
 		m.mu.Unlock()
 		if seen {
 			return nil
@@ -177,7 +187,7 @@ func (m *member) idle() bool {
 	defer m.mu.Unlock()
 	others := false
 	for id, c := range m.captures {
-		others = others || id != m.cfg.Self.ID && c.Liveness == capture.Alive
+		others = others || id != m.cfg.Self.ID && c.Liveness == capture.Alive && !c.NoUpstream
 	}
 	if !others {
 		return true

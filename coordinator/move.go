@@ -77,7 +77,7 @@ func (r *reign) mayDrain(id capture.ID, all []capture.Info) error {
 		switch {
 		case info.ID == id:
 			there = true
-		case info.Liveness == capture.Alive && !r.drained[info.ID]:
+		case info.Liveness == capture.Alive && !info.NoUpstream && !r.drained[info.ID]:
 			takers++
 		}
 	}

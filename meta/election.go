@@ -193,7 +193,7 @@ func parseCapture(kv *mvccpb.KeyValue) (capture.Info, error) {
 	if err := json.Unmarshal(kv.Value, &c); err != nil || c.ID == "" {
 		return capture.Info{}, corrupted(kv, err)
 	}
-	info := capture.Info{ID: capture.ID(c.ID), Address: c.Address, Version: c.Version}
+	info := capture.Info{ID: capture.ID(c.ID), Address: c.Address, Version: c.Version, NoUpstream: c.NoUpstream}
 	if c.Since != 0 {
 		info.Since = time.Unix(c.Since, 0)
 	}

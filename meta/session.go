@@ -196,7 +196,7 @@ func (s *Session) Register(ctx context.Context, info capture.Info) error {
 	}
 	c := captureInfo{
 		ID: string(info.ID), Address: info.Address, Version: info.Version, Stopping: info.Liveness == capture.Stopping,
-		Upstream: sightWords[info.Upstream],
+		Upstream: sightWords[info.Upstream], NoUpstream: info.NoUpstream,
 	}
 	if !info.Since.IsZero() {
 		c.Since = info.Since.Unix()
@@ -221,6 +221,8 @@ type captureInfo struct {
 	Since int64 `json:"since,omitempty"`
 	// Upstream is what it sees of the upstream, if it looks.
 	Upstream string `json:"upstream,omitempty"`
+	// NoUpstream says that it came without one.
+	NoUpstream bool `json:"no-upstream,omitempty"`
 }
 
 // sightWords are capture.Sight, as they are kept.

@@ -69,7 +69,7 @@ func (n *node) oneAfterAnother(ctx, opening context.Context, leave <-chan struct
 // session is one life as a member of the cluster: from a lease to its end. When
 // it returns nothing writes by that lease.
 func (n *node) session(ctx context.Context, leave <-chan struct{}, g Given) error {
-	g.Self = capture.Info{ID: capture.ID(api.NewID()), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version, Since: time.Now()}
+	g.Self = capture.Info{ID: capture.ID(api.NewID()), Address: n.cfg.AdvertiseAddr, Version: n.parts.Version, Since: time.Now(), NoUpstream: g.Capture.Client.Absent()}
 	g.Log = n.log.With(slog.String("capture", string(g.Self.ID)))
 	opening, done := until(ctx, leave)
 	defer done()
