@@ -30,6 +30,9 @@ type Members interface {
 	Health(ctx context.Context) error
 	// Metadata is every key that the cluster keeps, secrets masked.
 	Metadata(ctx context.Context) ([]Pair, error)
+	// Moves are the last moves of the timestamps of what this capture does for a changefeed,
+	// oldest first; cdcerr.CaptureNotFound where it does nothing.
+	Moves(id FeedID) ([]tso.Move, error)
 }
 
 // Feeds is what only the owner does.
@@ -55,6 +58,8 @@ type Feeds interface {
 	Pause(ctx context.Context, id FeedID) error
 	// Resume goes on from the checkpoint, or from overwrite where it is not 0.
 	Resume(ctx context.Context, id FeedID, overwrite tso.TS) error
+	// History is what has moved of a changefeed that runs, and where its owner has it.
+	History(ctx context.Context, id FeedID) (History, error)
 	// Remove of one that is not there is cdcerr.ChangefeedNotFound; the API calls
 	// that success, as TiCDC does.
 	Remove(ctx context.Context, id FeedID) error
@@ -136,6 +141,25 @@ type Feed struct {
 	SyncedCheckInterval time.Duration
 	CheckpointInterval  time.Duration
 	Tally               Tally
+}
+
+// History is how a changefeed has come to where it is, as far as its owner keeps it.
+type History struct {
+	Checkpoint, Resolved           tso.TS // as far as everything is
+	SavedCheckpoint, SavedResolved tso.TS // and durable
+	Schema                         tso.TS // up to where the schema is known
+	Moves                          []tso.Move
+	Spans                          []SpanChange
+}
+
+// SpanChange is one step of who has a span.
+type SpanChange struct {
+	Span               string
+	TableID            int64
+	From, To           string
+	Primary, Secondary capture.ID
+	Checkpoint         tso.TS
+	Why                string
 }
 
 // Fault is what went wrong with a changefeed.

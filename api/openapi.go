@@ -55,7 +55,7 @@ func (d *describer) operation(r route) map[string]any {
 	for _, p := range r.query {
 		params = append(params, map[string]any{"name": p.name, "in": "query", "description": p.meaning, "schema": map[string]any{"type": "string"}})
 	}
-	if strings.HasPrefix(r.path, "/api/v2/") && r.owner {
+	if strings.HasPrefix(r.path, "/api/v2/") && (r.owner || r.named) {
 		params = append(params, map[string]any{"name": "keyspace", "in": "query",
 			"description": "the keyspace, or namespace, of the changefeed; default where it is left out", "schema": map[string]any{"type": "string"}})
 	}

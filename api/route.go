@@ -28,6 +28,7 @@ type route struct {
 	out          any     // what is answered: only its type counts
 	status       int     // of success; 0 is 200
 	owner        bool    // only the owner can answer
+	named        bool    // only the capture that the path names can
 	guarded      bool    // asks for a user where users are asked for
 	lacks        string  // what this release has instead; the row answers nothing else
 	serve        func(c *call) (any, error)
@@ -130,11 +131,11 @@ func (a *API) serve(w http.ResponseWriter, req *http.Request, r route) {
 	if err == nil {
 		c.body, err = readBody(w, req, r)
 	}
-	if err == nil && r.owner {
+	if err == nil && (r.owner || r.named) {
 		if a.node() == nil {
 			err = cdcerr.ServerNotReady.New("%s", a.cfg.Missing)
-		} else if !a.node().Self().Owner {
-			err = a.forward(w, c)
+		} else if c.elsewhere(r) {
+			err = a.forward(w, c, r)
 			if err == nil {
 				return
 			}

@@ -63,6 +63,9 @@ func feedRoutes() []route {
 		{method: get, path: one + "/meta_info", summary: "all of a changefeed", out: FeedInfo{}, owner: true, serve: (*call).getFeed},
 		{method: get, path: one + "/status", summary: "a changefeed in short", out: FeedStatus{}, owner: true, serve: (*call).feedStatus},
 		{method: get, path: one + "/synced", summary: "has downstream all that upstream had?", out: Synced{}, owner: true, serve: (*call).synced},
+		{method: get, path: one + "/history", summary: "what has moved of a changefeed that runs, as its owner keeps it", out: FeedHistory{}, owner: true, serve: (*call).feedHistory},
+		{method: get, path: one + "/history/{capture_id}", summary: "what has moved of a capture's share of a changefeed",
+			out: CaptureHistory{}, named: true, serve: (*call).captureHistory},
 		{method: get, path: one + "/tables", summary: "tables by capture", query: mode, out: List[NodeTables]{}, owner: true, serve: (*call).feedTables},
 	}
 }

@@ -74,7 +74,7 @@ var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-
 //	METHOD path          the request; the lines after it are its body
 //	nobody | wrong       without a user, with a wrong one; otherwise with the right one
 //	huge N               a body of N bytes
-//	standby, no owner, no node, no pd, sick    what becomes of the world before
+//	standby, reachable, no owner, no node, no pd, sick    what becomes of the world before
 func (w *world) play(t *testing.T, doc *document, commands []string) string {
 	user, password, body := "root", "secret", ""
 	var method, path string
@@ -85,6 +85,8 @@ func (w *world) play(t *testing.T, doc *document, commands []string) string {
 			w.board.Is.Owner, w.board.Is.ID = false, "capture-2"
 		case line == "no owner":
 			w.board.Leader, w.board.Is.Owner = nil, false
+		case line == "reachable":
+			w.board.Reachable = true
 		case line == "no node":
 			w.api.Join(nil)
 		case line == "no pd":

@@ -18,7 +18,7 @@ const feedsPath = "/api/v2/changefeeds"
 func (t *terminal) changefeedCommand() *cobra.Command {
 	g := t.group("changefeed", "changefeeds")
 	g.AddCommand(t.createCommand(), t.updateCommand(), t.listCommand(), t.queryCommand(), t.pauseCommand(), t.resumeCommand(),
-		t.removeCommand(), t.statisticsCommand(), t.importCommand(), t.moveTableCommand())
+		t.removeCommand(), t.statisticsCommand(), t.importCommand(), t.moveTableCommand(), t.historyCommand())
 	for _, verb := range []string{"move-split-table", "split-table-by-region-count", "merge-table"} {
 		c := t.command(verb, "not in this release", func(c *cobra.Command) error {
 			return cdcerr.NotInRelease.New("%s: large tables are cut, merged and spread by their load (scheduler.enable-table-across-nodes); move-table moves a table with all its parts", c.CommandPath())

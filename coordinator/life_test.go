@@ -55,6 +55,40 @@ func (s *site) counts(n *node) {
 	}
 }
 
+// remembers looks at what is told of what has moved.
+func (s *site) remembers(n *node) {
+	s.Helper()
+	h, err := n.History(s.Context(), feed)
+	must(s.T, err)
+	if h.Checkpoint < h.SavedCheckpoint || h.SavedCheckpoint == 0 || h.Schema < h.Checkpoint || len(h.Spans) == 0 || h.Spans[0].Span == "" || h.Spans[0].From == "" {
+		s.Errorf("%+v", h)
+	}
+	var last tso.TS
+	for _, m := range h.Moves {
+		if m.Stage == tso.StageCheckpoint {
+			if m.From >= m.To || m.From < last || m.Cause == "" {
+				s.Errorf("after %d: %+v", last, m)
+			}
+			last = m.To
+		}
+	}
+	if last < h.Checkpoint { // which may have gone on since
+		s.Errorf("the last move was to %d, and the checkpoint is %d", last, h.Checkpoint)
+	}
+	own, err := n.Moves(feed)
+	must(s.T, err)
+	stages := map[tso.Stage]bool{}
+	for _, m := range own {
+		stages[m.Stage] = true
+	}
+	if !stages[tso.StageRegion] || !stages[tso.StageSpan] || !stages[tso.StageSchema] {
+		s.Errorf("of its share it knows %v", stages)
+	}
+	if _, err := n.Moves(api.FeedID{Keyspace: "default", Name: "none"}); !cdcerr.CaptureNotFound.Is(err) {
+		s.Errorf("in what there is not it has moved: %v", err)
+	}
+}
+
 // From its creation to its removal, with an operator's hand on it, and then under
 // owners that are torn off in the middle of their work.
 func TestLife(t *testing.T) {
@@ -106,6 +140,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	s.counts(n)
+	s.remembers(n)
 	if points := s.bankIsWhole(50); points < 3 {
 		t.Errorf("%d sync points", points)
 	}

@@ -31,6 +31,8 @@ type Board struct {
 	Down   error // what every question to the upstream is answered with
 	Refuse error // what Create and Verify are answered with
 	Keyed  bool  // every table has a key
+	// Reachable has Captures tell Leader's address of capture-1.
+	Reachable bool
 
 	mu     sync.Mutex
 	feeds  []api.Feed
@@ -87,7 +89,11 @@ func (b *Board) Owner(context.Context) (capture.Info, error) {
 
 // Captures are two.
 func (b *Board) Captures(context.Context) ([]capture.Info, error) {
-	return []capture.Info{{ID: "capture-1", Address: "10.0.0.1:8300"}, {ID: "capture-2", Address: "10.0.0.2:8300"}}, nil
+	first := capture.Info{ID: "capture-1", Address: "10.0.0.1:8300"}
+	if l := b.Leader; b.Reachable && l != nil {
+		first.Address = l.Address
+	}
+	return []capture.Info{first, {ID: "capture-2", Address: "10.0.0.2:8300"}}, nil
 }
 
 // Health is Sick.
@@ -160,6 +166,34 @@ func (b *Board) MoveTable(_ context.Context, id api.FeedID, table int64, to capt
 		f.Tasks = append(f.Tasks, api.TaskStatus{CaptureID: at, TableIDs: tasks[at]})
 	}
 	return table, nil
+}
+
+// History is that the checkpoint of orders has moved, and where a table went.
+func (b *Board) History(_ context.Context, id api.FeedID) (api.History, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return api.History{}, err
+	}
+	f := &b.feeds[i]
+	return api.History{
+		Checkpoint: f.Checkpoint, Resolved: f.Resolved, SavedCheckpoint: f.Checkpoint.Prev(), SavedResolved: f.Resolved, Schema: f.Resolved,
+		Moves: []tso.Move{{Stage: tso.StageCheckpoint, From: f.Checkpoint.Prev(), To: f.Checkpoint, Cause: "every span is downstream up to here"}},
+		Spans: []api.SpanChange{{Span: "table 104 [a, b)", TableID: 104, From: "Commit", To: "Replicating", Primary: "capture-1", Checkpoint: f.Checkpoint, Why: "it writes"}},
+	}, nil
+}
+
+// Moves are one region's.
+func (b *Board) Moves(id api.FeedID) ([]tso.Move, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, err := b.at(id)
+	if err != nil {
+		return nil, err
+	}
+	at := b.feeds[i].Resolved
+	return []tso.Move{{Stage: tso.StageRegion, TableID: 104, Region: 12, From: at.Prev(), To: at, Cause: "TiKV said so"}}, nil
 }
 
 // Rebalance finds everything even.

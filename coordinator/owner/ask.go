@@ -125,9 +125,10 @@ func (l *Loop) Sets() (out []Set) {
 	return out
 }
 
-// History is the last moves of the changefeed's timestamps, oldest first.
-func (l *Loop) History() []tso.Move {
+// History is the last moves of the changefeed's timestamps, and what has become of its
+// spans, oldest first.
+func (l *Loop) History() (moves []tso.Move, trace []scheduler.Transition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.history.moves.all()
+	return l.history.moves.all(), l.history.trace.all()
 }

@@ -74,8 +74,9 @@ func TestLeads(t *testing.T) {
 		if len(sets) != 2 || sets[0].Primary == sets[1].Primary || sets[0].State != scheduler.ReplicatingState {
 			t.Errorf("%+v", sets)
 		}
-		if len(l.History()) == 0 || l.Term().Owner() != 5 || l.Resolved() != ms(10) || len(l.Tables()) != 2 {
-			t.Errorf("history %v, term %d, resolved %d, tables %v", l.History(), l.Term(), l.Resolved(), l.Tables())
+		moves, trace := l.History()
+		if len(moves) == 0 || len(trace) == 0 || l.Term().Owner() != 5 || l.Resolved() != ms(10) {
+			t.Errorf("moves %v, spans %v, term %d, resolved %d", moves, trace, l.Term(), l.Resolved())
 		}
 		stop()
 		ends(t, end, canceled)

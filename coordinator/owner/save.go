@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
-	"github.com/sluice-cdc/sluice/scheduler"
 )
 
 // wantSaved has the watermark made durable if it has moved: soon, or at once where
@@ -101,11 +100,4 @@ func (l *Loop) saveLast(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	return l.persist(ctx)
-}
-
-// Saved is the durable watermark.
-func (l *Loop) Saved() scheduler.Watermark {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.saved
 }

@@ -1,8 +1,6 @@
 package owner
 
 import (
-	"slices"
-
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/scheduler"
@@ -76,22 +74,6 @@ func (l *Loop) place(d *event.DDL, t *filter.Turn) (scheduler.DDL, bool) {
 		l.turns[d.JobID] = *t
 	}
 	return x, true
-}
-
-// Tables are the tables that are replicated at the watermark.
-func (l *Loop) Tables() (out []*event.Table) {
-	l.mu.Lock()
-	at, begun := l.mark.Checkpoint, l.owner != nil
-	l.mu.Unlock()
-	if !begun {
-		return nil
-	}
-	for _, t := range l.feed.Tables(at) {
-		if l.cfg.Scope.Table(t) == filter.Wanted {
-			out = append(out, t)
-		}
-	}
-	return slices.Clip(out)
 }
 
 // Resolved is up to where the schema is known, 0 before Run has begun.
