@@ -27,29 +27,22 @@ const (
 // session: that is AddressTaken. Those of own are this process's, from before. When this
 // session is registered only who came before counts: of two that begin at once one stays.
 func (s *Session) ClaimAddress(ctx context.Context, address string, own map[capture.ID]bool) error {
-	var watched clientv3.LeaseID
-	var left, renewed int64
-	var until time.Time
+	var seen suspicion
 	for {
 		other, info, err := s.store.namesake(ctx, s.id, address, own)
 		if err != nil || other == nil {
 			return err
 		}
-		life, err := s.store.client.TimeToLive(ctx, clientv3.LeaseID(other.Lease))
-		switch {
-		case err != nil:
+		life, err := s.store.timeToLive(ctx, clientv3.LeaseID(other.Lease))
+		if err != nil {
 			return s.store.failure(err, "looking at the session of capture "+string(info.ID))
-		case life.ID != watched:
-			watched, renewed = life.ID, 0
-			until = time.Now().Add(time.Duration(life.GrantedTTL)*time.Second + expiry)
+		}
+		first, alive := seen.look(time.Now(), life)
+		if first {
 			s.store.log.Info("another capture has this address; waiting until its session has run out, or is renewed",
 				"address", address, "other", info.ID, "left", time.Duration(max(life.TTL, 0))*time.Second)
-		case life.TTL > left:
-			renewed++ // or an election in etcd has made it longer
-			until = time.Now().Add(time.Duration(life.GrantedTTL)*time.Second + expiry)
 		}
-		left = life.TTL
-		if renewed >= renewalsAlive || time.Now().After(until) {
+		if alive {
 			return cdcerr.AddressTaken.New("%s is the address of capture %s (version %s), which has been a member %s and renews its session",
 				address, info.ID, info.Version, since(info.Since))
 		}
@@ -61,6 +54,39 @@ func (s *Session) ClaimAddress(ctx context.Context, address string, own map[capt
 			return ctx.Err()
 		}
 	}
+}
+
+// timeToLive asks how long a session lasts. etcd's client has no bound of its own.
+func (s *Store) timeToLive(ctx context.Context, lease clientv3.LeaseID) (*clientv3.LeaseTimeToLiveResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	return s.client.TimeToLive(ctx, lease)
+}
+
+// suspicion is what was seen of a session that may be nobody's.
+type suspicion struct {
+	of       clientv3.LeaseID
+	left     int64
+	renewals int
+	until    time.Time // so long it lasts if nobody renews it
+}
+
+// look takes in how long the session lasts, and tells whether it was not looked at before,
+// and whether it is somebody's.
+func (s *suspicion) look(now time.Time, life *clientv3.LeaseTimeToLiveResponse) (first, alive bool) {
+	first = life.ID != s.of
+	longer := life.TTL > s.left // it was renewed, or an election in etcd has made it so
+	switch {
+	case first:
+		*s = suspicion{of: life.ID}
+	case longer:
+		s.renewals++
+	}
+	if first || longer {
+		s.until = now.Add(time.Duration(life.GrantedTTL)*time.Second + expiry)
+	}
+	s.left = life.TTL
+	return first, s.renewals >= renewalsAlive || now.After(s.until)
 }
 
 func since(at time.Time) string {
