@@ -62,7 +62,9 @@ func (l *life) loop(ctx context.Context) error {
 	for {
 		select {
 		case <-l.cfg.Line.Ready():
-			l.hear()
+			if err := l.hear(); err != nil {
+				return err
+			}
 		case <-l.advanced():
 			l.learn()
 		case <-l.words():
@@ -117,8 +119,8 @@ func (l *life) due() time.Time {
 	return l.reported.Add(reportLate)
 }
 
-// hear takes orders.
-func (l *life) hear() {
+// hear takes orders; an error ends the life.
+func (l *life) hear() error {
 	all := l.cfg.Line.Take()
 	l.mu.Lock()
 	was, owner, term := l.half.Barrier(), l.half.Owner(), l.half.Term()
@@ -130,12 +132,14 @@ func (l *life) hear() {
 	is := l.half.Barrier()
 	l.moved = l.moved || l.half.Owner() != owner || l.half.Term() != term
 	l.passed = max(l.passed, is.Passed)
+	err := l.half.Err()
 	l.mu.Unlock()
 	l.stepped = true
 	if loosened(was, is) {
 		l.look()
 	}
 	l.forget()
+	return err
 }
 
 // loosened tells whether limits may have risen.

@@ -29,6 +29,7 @@ type owned struct {
 	line *line
 	path *path
 	seq  uint64
+	gate tso.TS // what was told last
 	head scheduler.Head
 
 	liveness capture.Liveness
@@ -89,13 +90,13 @@ func startPart(t *testing.T, configure func(*agent.PartConfig)) *owned {
 // say gives the part orders of the owner, at a barrier that lets everything pass that
 // the schema knows.
 func (w *owned) say(orders ...scheduler.Order) {
-	w.sayAt(scheduler.Barrier{Known: true, Passed: startTS.Prev(), Sync: tso.Max}, orders...)
+	w.sayAt(scheduler.Barrier{Known: true, Passed: startTS.Prev(), Sync: tso.Max, Gate: w.gate}, orders...)
 }
 
 func (w *owned) sayAt(b scheduler.Barrier, orders ...scheduler.Order) {
 	w.seq++
 	h := w.head
-	h.Seq = w.seq
+	h.Seq, w.gate = w.seq, b.Gate
 	w.line.give(scheduler.Orders{Head: h, Barrier: b, Orders: orders})
 	synctest.Wait()
 }

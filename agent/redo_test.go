@@ -175,7 +175,8 @@ func TestPartLeavesTheLogLast(t *testing.T) {
 		w.say(prepare(3))
 		w.say(stop(3)) // of which nothing was ever written
 		w.heard()
-		w.line.give(scheduler.Orders{Head: w.next(), Ack: 100, Barrier: gate(105), Orders: []scheduler.Order{prepare(3)}})
+		w.gate = 105
+		w.line.give(scheduler.Orders{Head: w.next(), Ack: 100, Barrier: gate(w.gate), Orders: []scheduler.Order{prepare(3)}})
 		synctest.Wait()
 		w.did("prepare 3 from 100", "stop 3", "prepare 3 from 100")
 		w.ended(3, 0)
@@ -250,6 +251,27 @@ func TestPartWithALogWaitsForItsMeta(t *testing.T) {
 		}
 		if w.path.ls[0].looks == 0 {
 			t.Error("the log does not know that the schema has advanced")
+		}
+	})
+}
+
+// A meta that goes back was lost: what was written by it may not be in the log.
+func TestPartEndsByAMetaThatWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, logs := startLogged(t)
+		w.writes(1)
+		w.sayAt(gate(400))
+		w.head.Owner++
+		w.sayAt(gate(399))
+		if !(*logs)[0].ended {
+			t.Error("the engine goes on")
+		}
+		w.line.forget()
+		pass(time.Second)
+		w.head.Incarnation = 0
+		w.say()
+		if r := w.heard(); !strings.Contains(r.Fault, "everything up to 400, and owner") {
+			t.Errorf("its fault is %q", r.Fault)
 		}
 	})
 }

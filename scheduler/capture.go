@@ -43,6 +43,7 @@ type Capture struct {
 	known   bool // the owner of the moment knows this life
 	barrier Barrier
 	gate    tso.TS // the highest that any owner told
+	err     error  // what cannot be, of what owners told
 	logged  tso.TS // up to where the redo log has all spans that are written
 	extents []byte // ... in these files
 	unheard bool   // a span of those is in work
@@ -147,6 +148,9 @@ func (c *Capture) Step(m Orders) {
 		c.obey(x)
 	}
 }
+
+// Err is not nil once what owners have told cannot be: this life has to end, and say so.
+func (c *Capture) Err() error { return c.err }
 
 // reset forgets everything: what was written under the old term is refused from now on,
 // and somebody else has the spans.

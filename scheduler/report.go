@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/span"
 	"github.com/sluice-cdc/sluice/tso"
 )
@@ -62,6 +63,11 @@ func (c *Capture) heed(b Barrier) {
 		return
 	}
 	c.barrier = b
+	if c.cfg.Gated && b.Gate < c.gate && c.err == nil {
+		// Owners begin with the meta that is on the storage, and those before cannot put
+		// another one: it does not go back.
+		c.err = cdcerr.RedoGap.New("an owner has told that the redo log's meta on the storage has everything up to %d, and owner %d tells of %d: a meta that was there is gone, and rows above it may be downstream (P5)", c.gate, c.owner, b.Gate)
+	}
 	c.gate = max(c.gate, b.Gate) // what a meta said is durable, whoever tells it
 	for _, p := range b.Tables {
 		c.pass(p.Table, p.TS)
