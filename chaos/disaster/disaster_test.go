@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	runs    = flag.Int("runs", 0, "how many seeds to run, in a row; 0: two, in short form")
+	runs    = flag.Int("runs", 0, "how many seeds to run, in a row; 0: three, in short form")
 	seed    = flag.Uint64("seed", 1, "the first of them")
 	sluice  = flag.String("sluice", "", "the command of Sluice; it is built, where it is not given")
 	summary = flag.String("summary", "", "a file to write the results to, in Markdown")
@@ -69,13 +69,13 @@ func config(t *testing.T) disaster.Config {
 }
 
 // Whenever the upstream is lost, what is left makes the downstream what the upstream was
-// at one moment. With -runs as often as wanted, without twice: once by a directory, once
-// by an S3.
+// at one moment. With -runs as often as wanted, without thrice: by a directory, by an S3,
+// and by the servers themselves.
 func TestDisasters(t *testing.T) {
 	cfg := config(t)
 	n := *runs
 	if n == 0 {
-		n = 2
+		n = 3
 		if testing.Short() {
 			n = 1
 		}
@@ -112,11 +112,12 @@ func TestPlans(t *testing.T) {
 		for _, kind := range []string{
 			fmt.Sprint("s3 ", p.S3), fmt.Sprint("servers ", p.Servers), fmt.Sprint("slow ", p.Slow), fmt.Sprint("kills ", len(p.Kills)),
 			fmt.Sprint(p.Early, " early"), fmt.Sprint(p.Before, " before"), fmt.Sprint(p.With, " with it"), fmt.Sprint("live ", p.Live > 0),
+			fmt.Sprint("offline ", p.Offline), fmt.Sprint(p.Decided, " meanwhile"),
 		} {
 			kinds[kind]++
 		}
 	}
-	if len(kinds) != 2+2+3+3+3*3+2 {
+	if len(kinds) != 2+2+4+3+3*3+2+2+3 {
 		t.Errorf("%v", kinds)
 	}
 	var b bytes.Buffer

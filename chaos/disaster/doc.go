@@ -11,7 +11,10 @@
 // for the verdict alone: after the process is gone it says what every table held at any
 // moment. Nothing is written downstream after the log was applied.
 //
-// A Plan is drawn from a seed: where the log is, how slow the downstream is, when the
+// Or the servers live, and do it themselves: nobody runs the command, and the changefeed
+// ends with what the log holds (consistent.on-upstream-loss).
+//
+// A Plan is drawn from a seed: who applies the log, where the log is, how slow the downstream is, when the
 // upstream is killed, and what befalls the servers and the command before, meanwhile and
 // after.
 //

@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	Seed    uint64
 	S3      bool          // the log is in an S3; else in a directory
-	Servers int           // one has its metadata in itself
+	Servers int           // one has its metadata in itself, unless Offline
 	Slow    time.Duration // the downstream's answers
 	After   time.Duration // of load until the upstream is killed
 	// A server is killed while the load goes on, early enough to be back at the end of it;
@@ -25,6 +25,10 @@ type Plan struct {
 	// the place of whoever writes; 0: all are killed before.
 	Live  time.Duration
 	Kills []time.Duration // after which the command is killed, one after the other
+	// Offline leaves it to the servers: nobody runs the command. Decided is killed once
+	// they have taken the upstream for lost.
+	Offline bool
+	Decided Victim
 }
 
 // Victim is the server that is killed.
@@ -40,7 +44,10 @@ const (
 // String is what a person reads of it.
 func (v Victim) String() string { return [...]string{"nobody", "a server", "the owner"}[v] }
 
-// Draw is the plan of a seed. The log's place is in turn.
+// grace is for how long an upstream has to be away for the servers to take it for lost.
+const grace = 3 * time.Second
+
+// Draw is the plan of a seed. The log's place is in turn, and who applies it.
 func Draw(seed uint64) Plan {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	ms := func(low, high int) time.Duration { return time.Duration(low+rng.IntN(high-low)) * time.Millisecond }
@@ -53,6 +60,11 @@ func Draw(seed uint64) Plan {
 	}
 	for range rng.IntN(3) {
 		p.Kills = append(p.Kills, ms(30, 1500))
+	}
+	if p.Offline = seed%3 == 0; p.Offline {
+		p.Decided = victim()
+		// The servers write what is left as they wrote before: so late that would take minutes.
+		p.Left, p.Live, p.Kills, p.Slow = 0, 0, nil, min(p.Slow, 10*time.Millisecond)
 	}
 	return p
 }
@@ -74,9 +86,15 @@ func (p Plan) String() string {
 			words = append(words, fmt.Sprintf("%v killed %s", kill.who, kill.when))
 		}
 	}
-	if p.Live > 0 {
+	switch {
+	case p.Offline:
+		words = append(words, "applied by the servers themselves")
+		if p.Decided != Nobody {
+			words = append(words, fmt.Sprintf("%v killed meanwhile", p.Decided))
+		}
+	case p.Live > 0:
 		words = append(words, fmt.Sprintf("applied first among servers that live on for %v", p.Live))
-	} else {
+	default:
 		words = append(words, fmt.Sprintf("servers killed %v after", p.Left))
 	}
 	if len(p.Kills) > 0 {
@@ -98,10 +116,14 @@ type Config struct {
 
 // site is the two sites of a plan.
 func (c *Config) site(p Plan, dir, storage string) servers.Config {
+	consistent := map[string]any{"level": "eventual", "storage": storage}
+	if p.Offline {
+		consistent["on_upstream_loss"], consistent["upstream_loss_grace"] = "apply", grace.String()
+	}
 	out := servers.Config{
-		Sluice: c.Sluice, Program: c.Program, Dir: dir, Origin: c.Origin, Servers: p.Servers, Apart: p.Servers > 1,
+		Sluice: c.Sluice, Program: c.Program, Dir: dir, Origin: c.Origin, Servers: p.Servers, Apart: p.Servers > 1 || p.Offline,
 		Slow: p.Slow, SyncPointEvery: time.Second, Patience: c.Patience,
-		Consistent: map[string]any{"level": "eventual", "storage": storage},
+		Consistent: consistent, LossGraceMin: grace,
 	}
 	out.Origin.Seed = p.Seed
 	return out

@@ -31,24 +31,36 @@ func behind(d time.Duration) string {
 
 // Write prints results in Markdown.
 func Write(w io.Writer, all []*Result) {
-	fmt.Fprint(w, "# An upstream that is lost\n\nWhat the last `make disaster` came to: a fake upstream under transfers and DDL, killed with -9 at a drawn moment; every server\n"+
+	fmt.Fprintf(w, "# An upstream that is lost\n\nWhat the last `make disaster` came to: a fake upstream under transfers and DDL, killed with -9 at a drawn moment; every server\n"+
 		"killed after it; `sluice redo apply`; and every table held against what the upstream held at the resolved-ts of the log's meta.\n"+
-		"RPO is the moment of the disaster less that timestamp; the downstream was so far behind then; RTO is all attempts to apply together.\n\n")
+		"RPO is the moment of the disaster less that timestamp; the downstream was so far behind then; RTO is all attempts to apply together.\n"+
+		"A third is left to the servers (`on-upstream-loss = \"apply\"`, a grace of %v): nobody runs the command, and the changefeed has to end\n"+
+		"with the reason `upstream lost, applied to TS`; RTO is from the disaster until it has then.\n\n", grace)
 	equal := 0
-	var rpo, rto []time.Duration
+	var rpo, rto, alone []time.Duration
 	for _, r := range all {
 		if r.OK() {
 			equal++
 		}
-		if r.Err == nil {
-			rpo, rto = append(rpo, r.RPO), append(rto, r.RTO)
+		switch {
+		case r.Err != nil:
+			continue
+		case r.Offline:
+			alone = append(alone, r.RTO)
+		default:
+			rto = append(rto, r.RTO)
 		}
+		rpo = append(rpo, r.RPO)
 	}
 	fmt.Fprintf(w, "%d of %d are equal.", equal, len(all))
-	if len(rpo) > 0 {
-		slices.Sort(rpo)
-		slices.Sort(rto)
-		fmt.Fprintf(w, " RPO: median %v, at most %v. RTO: median %v, at most %v.", ms(rpo[len(rpo)/2]), ms(rpo[len(rpo)-1]), ms(rto[len(rto)/2]), ms(rto[len(rto)-1]))
+	for _, one := range []struct {
+		name string
+		all  []time.Duration
+	}{{"RPO", rpo}, {"RTO", rto}, {"RTO of servers alone", alone}} {
+		if n := len(one.all); n > 0 {
+			slices.Sort(one.all)
+			fmt.Fprintf(w, " %s: median %v, at most %v.", one.name, ms(one.all[n/2]), ms(one.all[n-1]))
+		}
 	}
 	fmt.Fprint(w, "\n\n| Seed | What | RPO | Behind | RTO | Rows | DDLs | Attempts | |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range all {

@@ -29,12 +29,14 @@ type Result struct {
 
 	Behind time.Duration // the changefeed's checkpoint, at the disaster
 	RPO    time.Duration // the log's resolved-ts, at the disaster
-	RTO    time.Duration // all attempts to apply the log together
+	RTO    time.Duration // all attempts to apply the log together; Offline: from the disaster to the end
 	At     tso.TS        // the snapshot
 	Rows   uint64        // applied by the attempt that ended well
 	DDLs   uint64
 	Applys int // attempts
 	Err    error
+
+	lost time.Time // the upstream
 }
 
 // OK tells whether every table is what it was upstream.
@@ -67,12 +69,19 @@ func (r *Result) run(ctx context.Context, cfg Config, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	databases, err := r.strike(ctx, s)
+	rng := rand.New(rand.NewPCG(r.Seed, 12))
+	kill := func(who Victim) error { return r.kill(ctx, s, rng, who) }
+	databases, err := r.strike(ctx, s, kill)
 	if err != nil {
 		return err
 	}
 	log := &redoLog{cfg: cfg, storage: storage, sink: s.SinkURI(), out: filepath.Join(dir, "redo.log")}
-	if err := errors.Join(r.among(ctx, s, log), r.recover(ctx, log)); err != nil {
+	if r.Offline {
+		err = r.outlive(ctx, s, log, kill)
+	} else {
+		err = errors.Join(r.among(ctx, s, log), r.recover(ctx, log))
+	}
+	if err != nil {
 		return err
 	}
 	left, err := origin.Remember(cfg.Origin.Journal, databases)
@@ -83,7 +92,7 @@ func (r *Result) run(ctx context.Context, cfg Config, dir string) (err error) {
 }
 
 // strike lets the load run, and then loses the upstream.
-func (r *Result) strike(ctx context.Context, s *servers.Site) (databases []string, err error) {
+func (r *Result) strike(ctx context.Context, s *servers.Site, kill func(Victim) error) (databases []string, err error) {
 	if databases, err = s.Upstream.Databases(); err != nil {
 		return nil, err
 	}
@@ -97,30 +106,71 @@ func (r *Result) strike(ctx context.Context, s *servers.Site) (databases []strin
 	if err := s.Reach(ctx, before.TS); err != nil { // it replicates
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(r.Seed, 12))
-	kill := func(who Victim) error {
-		node := rng.IntN(len(s.Nodes))
-		switch who {
-		case Anybody:
-			return servers.Signal(servers.KilledName, node, syscall.SIGKILL).Do(ctx, s)
-		case TheOwner:
-			return servers.SignalOwner(servers.KilledOwnerName, syscall.SIGKILL).Do(ctx, s)
+	if r.Offline {
+		if err := s.Located(ctx); err != nil {
+			return nil, err
 		}
-		return nil
 	}
 	const shortly = time.Second
 	if err := errors.Join(kill(r.Early), wait(ctx, r.After-shortly), kill(r.Before), wait(ctx, shortly)); err != nil {
 		return nil, err
 	}
 	f, asked := s.Feed(ctx)
-	at := time.Now()
-	s.Upstream.Kill()
-	r.RPO, r.Behind = time.Duration(at.UnixNano()), -1
+	r.lost, r.Behind = time.Now(), -1
+	if err := s.Lose(); err != nil {
+		return nil, err
+	}
 	if asked == nil { // else its server was killed
-		r.Behind = at.Sub(f.Checkpoint.Time())
+		r.Behind = r.lost.Sub(f.Checkpoint.Time())
 	}
 	return databases, errors.Join(kill(r.With), wait(ctx, r.Left))
 }
+
+// kill kills a server, which is started again.
+func (r *Result) kill(ctx context.Context, s *servers.Site, rng *rand.Rand, who Victim) error {
+	node := rng.IntN(len(s.Nodes))
+	switch who {
+	case Anybody:
+		return servers.Signal(servers.KilledName, node, syscall.SIGKILL).Do(ctx, s)
+	case TheOwner:
+		return servers.SignalOwner(servers.KilledOwnerName, syscall.SIGKILL).Do(ctx, s)
+	}
+	return nil
+}
+
+// outlive leaves it to the servers to end the changefeed with its log.
+func (r *Result) outlive(ctx context.Context, s *servers.Site, log *redoLog, kill func(Victim) error) error {
+	if err := s.Decided(ctx); err != nil {
+		return err
+	}
+	if err := kill(r.Decided); err != nil {
+		return err
+	}
+	f, err := s.Finished(ctx)
+	if err != nil {
+		return err
+	}
+	r.RTO = time.Since(r.lost)
+	r.at(f.Checkpoint)
+	if err := s.Abandon(ctx); err != nil {
+		return err
+	}
+	left, _, err := log.command(ctx, 0, "verify")
+	if err != nil {
+		return err
+	}
+	r.Rows, r.DDLs = left.Rows, left.DDLs
+	if left.ResolvedTS != r.At {
+		r.Wrong = append(r.Wrong, fmt.Sprintf("it was applied to %d, and the log ends at %d", r.At, left.ResolvedTS))
+	}
+	if why := fmt.Sprintf("upstream lost, applied to %d (", r.At); f.LastWarning == nil || !strings.Contains(f.LastWarning.Message, why) {
+		r.Wrong = append(r.Wrong, fmt.Sprintf("the changefeed does not say %q: %v", why, f))
+	}
+	return nil
+}
+
+// at says of which moment the snapshot is.
+func (r *Result) at(ts tso.TS) { r.At, r.RPO = ts, r.lost.Sub(ts.Time()) }
 
 // among ends the servers, in some plans while the log is applied already. They do not
 // write then, or take the place again, which the command has to say. What of that holds
@@ -150,8 +200,7 @@ func (r *Result) recover(ctx context.Context, log *redoLog) error {
 	if err != nil {
 		return err
 	}
-	r.At = meta.ResolvedTS
-	r.RPO = time.Unix(0, int64(r.RPO)).Sub(r.At.Time())
+	r.at(meta.ResolvedTS)
 	for i := 0; ; i++ {
 		r.Applys++
 		after := time.Duration(0)
@@ -173,10 +222,11 @@ func (r *Result) recover(ctx context.Context, log *redoLog) error {
 
 // judge holds every table against what the upstream held, and the accounts' sum with it.
 func (r *Result) judge(ctx context.Context, left *origin.Remains, d origin.Downstream) error {
-	var err error
-	if r.Wrong, err = left.Compare(ctx, d); err != nil {
+	differ, err := left.Compare(ctx, d)
+	if err != nil {
 		return err
 	}
+	r.Wrong = append(r.Wrong, differ...)
 	held, err := left.Balances([]tso.TS{d.At})
 	if err != nil {
 		return err

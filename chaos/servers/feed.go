@@ -19,19 +19,25 @@ const feedName = "drill"
 
 // Feed is what a server says of the changefeed.
 type Feed struct {
-	State      string `json:"state"`
-	Checkpoint tso.TS `json:"checkpoint_ts"`
-	LastError  *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"last_error"`
+	State       string `json:"state"`
+	Checkpoint  tso.TS `json:"checkpoint_ts"`
+	LastError   *Fault `json:"last_error"`
+	LastWarning *Fault `json:"last_warning"`
+}
+
+// Fault is what it is that goes wrong, or why it has ended.
+type Fault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // String is what a person is told of it.
 func (f Feed) String() string {
 	text := fmt.Sprintf("%s at %d", f.State, f.Checkpoint)
-	if f.LastError != nil {
-		text += ": " + f.LastError.Code + ": " + f.LastError.Message
+	for _, one := range []*Fault{f.LastError, f.LastWarning} {
+		if one != nil {
+			text += ": " + one.Code + ": " + one.Message
+		}
 	}
 	return text
 }

@@ -60,8 +60,12 @@ func newNode(cfg Config, number int, pd, endpoints []string, before *port) (*Nod
 	if endpoints != nil {
 		meta = fmt.Sprintf("backend = \"external\"\nendpoints = [\"%s\"]\n", strings.Join(endpoints, `", "`))
 	}
-	text := fmt.Sprintf("advertise-addr = %q\ncapture-session-ttl = %d\nmemory-quota = %d\n\n[meta]\n%s\n[debug]\nsync-point-interval-min = \"%v\"\n",
-		advertise, sessionTTL, 512<<20, meta, cfg.SyncPointEvery)
+	bounds := fmt.Sprintf("sync-point-interval-min = \"%v\"\n", cfg.SyncPointEvery)
+	if cfg.LossGraceMin > 0 {
+		bounds += fmt.Sprintf("upstream-loss-grace-min = \"%v\"\n", cfg.LossGraceMin)
+	}
+	text := fmt.Sprintf("advertise-addr = %q\ncapture-session-ttl = %d\nmemory-quota = %d\n\n[meta]\n%s\n[debug]\n%s",
+		advertise, sessionTTL, 512<<20, meta, bounds)
 	file := filepath.Join(dir, "sluice.toml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err

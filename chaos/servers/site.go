@@ -35,6 +35,8 @@ type Config struct {
 
 	// Consistent is what the changefeed has of a redo log, in the API's words; nil: none.
 	Consistent map[string]any
+	// LossGraceMin is the least that it may have as its upstream_loss_grace; 0 for the usual.
+	LossGraceMin time.Duration
 	// Slow is how late the downstream's answers come to servers, which write little at
 	// a time then; 0 for not.
 	Slow time.Duration
@@ -76,13 +78,15 @@ type Site struct {
 	Beat     *Lag // of the heartbeat, read downstream
 	Told     *Lag // of the checkpoint, as servers tell it
 
-	cfg   Config
-	place origin.Place
-	db    *sql.DB // the test's own connections downstream
-	etcd  *process.Process
-	stop  context.CancelFunc
-	work  *errgroup.Group
-	beats []*Lag // of each table of the heartbeat
+	cfg       Config
+	place     origin.Place
+	db        *sql.DB // the test's own connections downstream
+	etcd      *process.Process
+	endpoints []string // of it
+	occupied  []int    // sockets, on the addresses of an upstream that is lost
+	stop      context.CancelFunc
+	work      *errgroup.Group
+	beats     []*Lag // of each table of the heartbeat
 
 	wires   wires
 	slow    wires // to the downstream, where that is slow
@@ -139,15 +143,14 @@ func Open(ctx context.Context, cfg Config) (s *Site, err error) {
 
 // serve starts the servers, and what they need.
 func (s *Site) serve(ctx context.Context) error {
-	var endpoints []string
 	if s.cfg.Apart {
 		var err error
-		if s.etcd, endpoints, err = openEtcd(s.cfg); err != nil {
+		if s.etcd, s.endpoints, err = openEtcd(s.cfg); err != nil {
 			return err
 		}
 	}
 	for i := range s.cfg.Servers + s.cfg.Spare {
-		if err := s.newNode(i, endpoints); err != nil {
+		if err := s.newNode(i, s.endpoints); err != nil {
 			return err
 		}
 	}
@@ -291,7 +294,7 @@ func (s *Site) Close() error {
 	if s.Upstream != nil {
 		err = errors.Join(err, s.Upstream.Close())
 	}
-	return err
+	return errors.Join(err, s.vacate())
 }
 
 // until tries until it works.
