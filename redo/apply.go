@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/mount"
@@ -71,7 +73,7 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 	}
 	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, mounter: mount.New()}
 	a.done.Doubts = doubts
-	err := Merge(ctx, b, inv, cfg.Merge, func(e record.Entry) error { return a.entry(ctx, e) })
+	err := a.entries(ctx)
 	if err == nil {
 		err = a.finishTxn(ctx)
 	}
@@ -88,6 +90,59 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 		return a.done, fmt.Errorf("applying the redo log %v, after %d: %w", inv.ID, a.done.TS, err)
 	}
 	return a.done, nil
+}
+
+// A chunk is what is read at once of what the sink gets next: enough that handing it over
+// costs nothing, and few of them wait.
+const (
+	chunkEntries = 512
+	chunkBytes   = 1 << 20
+)
+
+// entries reads the log on one processor while what was read goes to the sink from another.
+func (a *applier) entries(ctx context.Context) error {
+	g, reading := errgroup.WithContext(ctx)
+	chunks := make(chan []record.Entry, 1)
+	g.Go(func() error {
+		defer close(chunks)
+		var chunk []record.Entry
+		var bytes int64
+		hand := func() error {
+			select {
+			case chunks <- chunk:
+			case <-reading.Done():
+				return reading.Err()
+			}
+			chunk, bytes = make([]record.Entry, 0, chunkEntries), 0
+			return nil
+		}
+		err := Merge(reading, a.bucket, a.inv, a.cfg.Merge, func(e record.Entry) error {
+			chunk = append(chunk, e)
+			if e.Raw != nil {
+				bytes += e.Raw.Size()
+			}
+			if len(chunk) < chunkEntries && bytes < chunkBytes {
+				return nil
+			}
+			return hand()
+		})
+		if err != nil {
+			return err
+		}
+		return hand()
+	})
+	g.Go(func() error {
+		for chunk := range chunks {
+			for _, e := range chunk {
+				// What the sink writes goes on when all is read.
+				if err := a.entry(ctx, e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return g.Wait()
 }
 
 // applier puts entries together to what a sink takes.

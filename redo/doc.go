@@ -24,6 +24,6 @@
 //
 // Goroutines: those of Writer.Run (one that ends files, and the flush workers), of
 // Keeper.Run (one that puts metas, one that removes those behind, one that removes files),
-// and of Merge (those that fetch ahead). Each Run returns after all of
-// its own.
+// and of Merge (those that fetch ahead) and Apply (one that merges, one that gives to the
+// sink). Each returns after all of its own.
 package redo
