@@ -218,19 +218,23 @@ var (
 	RedoConfigInvalid = &Code{"CDC:ErrRedoConfigInvalid", "the configuration of the redo log cannot be used",
 		"correct the named key of [consistent]", Terminal}
 	RedoCorrupted = &Code{"CDC:ErrRedoLogCorrupted", "a file of the redo log is not what was written",
-		"bring the named file back from a copy of the storage; sluice redo verify says up to which timestamp recovery is possible without", Terminal}
+		"bring the named file back from a copy of the storage; sluice redo verify says up to which timestamp the log is whole without, which makes a snapshot only of a downstream that holds nothing above", Terminal}
 	RedoTorn = &Code{"CDC:ErrRedoLogTorn", "a file of the redo log ends too soon",
-		"bring the named file back from a copy of the storage; sluice redo verify says up to which timestamp recovery is possible without", Terminal}
+		"bring the named file back from a copy of the storage; sluice redo verify says up to which timestamp the log is whole without, which makes a snapshot only of a downstream that holds nothing above", Terminal}
 	RedoGap = &Code{"CDC:ErrRedoLogIncomplete", "files of the redo log are missing",
-		"bring the named files back from a copy of the storage; sluice redo verify says up to which timestamp recovery is possible without", Terminal}
+		"bring the named files back from a copy of the storage; sluice redo verify says up to which timestamp the log is whole without, which makes a snapshot only of a downstream that holds nothing above", Terminal}
 	RedoVersion = &Code{"CDC:ErrRedoVersionUnsupported", "the redo log was written by a newer release, in a format that this one does not know",
 		"use the release that wrote it, or a newer one", Terminal}
 	RedoTooYoung = &Code{"CDC:ErrRedoLogTooYoung", "the redo log began on a downstream that was further, and has not come to there yet",
-		"name the changefeed's older log by --incarnation, if there is one; with none, only the upstream makes the downstream a snapshot", Terminal}
+		"name the changefeed's older log by --incarnation, if there is one that this one has not overtaken yet; with none, only the upstream makes the downstream a snapshot", Terminal}
+	RedoOvertaken = &Code{"CDC:ErrRedoLogOvertaken", "the changefeed went on with a later redo log, so that this one does not make the downstream a snapshot any more",
+		"name the later log by --incarnation; where that is too young, only the upstream makes the downstream a snapshot", Terminal}
 	RedoNeedsUpstream = &Code{"CDC:ErrRedoNeedsUpstream", "a DDL in the redo log brings rows that only the upstream can tell",
 		"leave the named tables out by --filter of sluice redo apply, and restore them by other means", Terminal}
 	RedoForeign = &Code{"CDC:ErrRedoForeignDirectory", "the place belongs to the redo logs of another cluster, or to something else",
 		"give consistent.storage a place of its own for each cluster", Terminal}
+	RedoElsewhere = &Code{"CDC:ErrRedoLogElsewhere", "this capture and the owner do not have the redo log in the same place",
+		"give all servers the same storage: mount the directory of consistent.storage on each; nothing is written downstream meanwhile, and it is tried again", Retry}
 	RedoMetaNotFound = &Code{"CDC:ErrRedoMetaFileNotFound", "there is no meta of a redo log, so that nothing is known of what its files are good for",
 		"check the storage URI and the changefeed's name", Terminal}
 	RedoStopped = &Code{"CDC:ErrRedoWriterStopped", "the redo log's writer has ended and takes nothing more",
@@ -259,7 +263,7 @@ func All() []*Code {
 		TxnTooLarge,
 		MySQLConnection, MySQLReadOnly, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
 		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, StorageUnfit, ObjectExists, ObjectNotFound,
-		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoTooYoung, RedoNeedsUpstream, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
+		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoTooYoung, RedoOvertaken, RedoElsewhere, RedoNeedsUpstream, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,
 	}
 }

@@ -124,7 +124,7 @@ var redoKeys = under("consistent", []Key{
 	{Path: "meta-flush-interval", Meaning: "ms between writes of the log's meta", bound: between(50, 600_000)},
 	{Path: "encoding-worker-num", Meaning: "threads that encode", Effect: Nothing, Why: "rows are kept as TiKV sent them: there is nothing to encode", bound: from(0)},
 	{Path: "flush-worker-num", Meaning: "threads that compress and write files; 0 is the default", bound: between(0, 128)},
-	{Path: "storage", Meaning: "where the log is: docs/storage.md has the addresses", bound: scheme("nfs", "local", "file", "s3", "gcs", "gs", "azblob", "azure", "noop", "blackhole")},
+	{Path: "storage", Meaning: "where the log is: docs/storage.md has the addresses; of these noop and blackhole keep nothing, and are refused where the log is on", bound: scheme("nfs", "local", "file", "s3", "gcs", "gs", "azblob", "azure", "noop", "blackhole")},
 	{Path: "use-file-backend", Meaning: "write to a local file first", Effect: Nothing, Why: "files are written from memory"},
 	{Path: "compression", Meaning: "of the log's files; zstd where nothing is said", bound: oneOf("", "none", "lz4", "zstd")},
 	{Path: "flush-concurrency", Meaning: "parts of a file that are sent at once", Effect: Nothing, Why: "several files are sent at once, flush-worker-num of them, each as a whole", bound: from(0)},

@@ -86,6 +86,11 @@ func (c *Config) Handed(u URI) (out URI, notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("%s = %s is not used: the sink URI says %s=%s", l.place, value, name, query.Get(name)))
 		}
 	}
+	// With a redo log a downstream that is away is waited for by the sink alone: were the
+	// run to end, the log would stand too, and what an upstream's loss costs would grow.
+	if c.Consistent.On() && !query.Has("reconnect-timeout") {
+		query.Set("reconnect-timeout", c.ErrorStuckDuration.String())
+	}
 	notes = append(notes, clamp(query)...)
 	parsed.RawQuery = query.Encode()
 	return URI(parsed.String()), notes, nil

@@ -167,6 +167,20 @@ func TestHanded(t *testing.T) {
 	if err != nil || !strings.Contains(got.Reveal(), "max-multi-update-row=256&max-multi-update-row-size=8192&max-txn-row=0&") || !strings.Contains(got.Reveal(), "worker-count=1024") {
 		t.Errorf("%s, %v, %v", got.Reveal(), notes, err)
 	}
+	// A downstream that is away ends no run that writes a redo log.
+	c, err = ParseTOML([]byte("changefeed-error-stuck-duration = '45m'\n[consistent]\nlevel = 'eventual'\nstorage = 'file:///redo'"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uri, want := range map[URI]string{
+		"mysql://h/":                      "mysql://h/?reconnect-timeout=45m0s",
+		"mysql://h/?reconnect-timeout=5s": "mysql://h/?reconnect-timeout=5s",
+		"blackhole://":                    "blackhole://",
+	} {
+		if got, notes, err := c.Handed(uri); err != nil || got.Reveal() != want || len(notes) > 0 {
+			t.Errorf("%s, %v, %v", got.Reveal(), notes, err)
+		}
+	}
 	if got, _, err := c.Handed("blackhole://"); err != nil || got.Reveal() != "blackhole://" {
 		t.Error(got, err)
 	}

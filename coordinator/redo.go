@@ -256,11 +256,22 @@ func (r *redoLog) remove(ctx context.Context) error {
 func (r *redoLog) writer(trouble func(error)) agent.RedoWriter {
 	cfg := r.cfg
 	cfg.Trouble = trouble
-	return redoWriter{redo.NewWriter(cfg, r.bucket, r.id, 0)}
+	return redoWriter{redo.NewWriter(cfg, r.bucket, r.id, 0), func(ctx context.Context) error { return redo.Await(ctx, cfg, r.bucket, r.id) }}
 }
 
-// redoWriter implements agent.RedoWriter.
-type redoWriter struct{ *redo.Writer }
+// redoWriter implements agent.RedoWriter. What it writes where the owner's log is not
+// would be missed only when it is needed.
+type redoWriter struct {
+	*redo.Writer
+	await func(context.Context) error
+}
+
+func (w redoWriter) Run(ctx context.Context) error {
+	if err := w.await(ctx); err != nil {
+		return err
+	}
+	return w.Writer.Run(ctx)
+}
 
 func (w redoWriter) Durable() (upto tso.TS, extents []byte, err error) {
 	d := w.Writer.Durable()

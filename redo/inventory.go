@@ -48,6 +48,7 @@ type Inventory struct {
 	Beyond, Below int
 	Highest       tso.TS // the largest commit-ts in files beyond
 	Problems      []Problem
+	Overtaken     error    // by a later log of the changefeed; nil where it is not
 	Notes         []string // what is strange there, and no loss
 }
 
@@ -71,6 +72,9 @@ func (inv *Inventory) Recoverable() tso.TS {
 
 // Err is nil for a log that is whole, and that makes a snapshot.
 func (inv *Inventory) Err() error {
+	if inv.Overtaken != nil {
+		return inv.Overtaken
+	}
 	if m := &inv.Meta; len(inv.Problems) == 0 && m.Resolved < m.ExactFrom {
 		return cdcerr.RedoTooYoung.New("redo log %v: it began at %d, where the downstream may have held what is committed up to %d, and its resolved-ts is %d: it makes a snapshot from %d on",
 			inv.ID, m.Checkpoint, m.ExactFrom, m.Resolved, m.ExactFrom)
@@ -113,6 +117,9 @@ func Open(ctx context.Context, b objstore.Bucket, id ID) (*Inventory, error) {
 			return nil, err
 		}
 		inv.Notes = append(slices.Clone(notes), inv.Notes...)
+		if inv.Overtaken = inv.overtaken(ctx, b); inv.Overtaken != nil && !cdcerr.RedoOvertaken.Is(inv.Overtaken) {
+			return nil, inv.Overtaken
+		}
 		if len(inv.Problems) == 0 {
 			return inv, nil
 		}

@@ -56,7 +56,7 @@ func OpenMeta(ctx context.Context, cfg Config, b objstore.Bucket, id ID, revisio
 	}
 	m.stored = record.Meta{
 		Version: record.Version, Cluster: id.Cluster, Servers: id.Servers, Namespace: id.Namespace, Changefeed: id.Changefeed, Incarnation: id.Incarnation,
-		Owner: revision, Life: 1, Checkpoint: start, Resolved: start,
+		Owner: revision, Life: 1, Began: start, Checkpoint: start, Resolved: start,
 	}
 	if last != nil {
 		if err := m.follow(last, revision); err != nil {
@@ -126,7 +126,7 @@ func (m *Meta) follow(last *record.Meta, revision int64) error {
 			"log", m.id.String(), "meta", last.Number, "resolved", last.Resolved, "checkpoint", start)
 	}
 	m.stored = merged(m.stored, Mark{Checkpoint: last.Checkpoint, Resolved: last.Resolved, Extents: last.Writers})
-	m.stored.ExactFrom = last.ExactFrom
+	m.stored.Began, m.stored.ExactFrom = last.Began, last.ExactFrom
 	return nil
 }
 

@@ -102,6 +102,18 @@ func claim(ctx context.Context, b objstore.Bucket, id ID) error {
 	return got.check(b, id)
 }
 
+// Await returns once the storage holds the log, which its owner begins before anybody
+// writes to it. A directory of another machine does not.
+func Await(ctx context.Context, cfg Config, b objstore.Bucket, id ID) error {
+	return cfg.retry(ctx, "looking for the log", func() error {
+		_, err := LastMeta(ctx, b, id)
+		if cdcerr.RedoMetaNotFound.Is(err) {
+			return cdcerr.RedoElsewhere.New("consistent.storage %s, as this server sees it, has nothing of the redo log %v, which the owner has begun", b, id)
+		}
+		return err
+	})
+}
+
 // check refuses a place that is not a log's.
 func (o owned) check(b objstore.Bucket, id ID) error {
 	switch {

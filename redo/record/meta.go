@@ -34,8 +34,9 @@ type Meta struct {
 
 	Checkpoint tso.TS `json:"checkpoint-ts"`
 	Resolved   tso.TS `json:"resolved-ts"`
-	// ExactFrom is up to where the downstream may have held rows when the log began: with
-	// a resolved-ts below it makes no snapshot.
+	// Began is the checkpoint with which the log began, and ExactFrom up to where the
+	// downstream may have held rows then: with a resolved-ts below it makes no snapshot.
+	Began     tso.TS `json:"began,omitempty"`
 	ExactFrom tso.TS `json:"exact-from,omitempty"`
 
 	// Writers have files that are needed above Checkpoint, in the order of their names.
