@@ -31,7 +31,7 @@
 //
 // Told to end, a capture says so in its own key, gives up leading, and waits until its
 // parts hold nothing, which is the next owner's to see to; where no other capture is
-// there that takes spans it waits for nobody. That a capture is drained stands in etcd as
+// there that could take them it waits for nobody. That a capture is drained stands in etcd as
 // long as its session lives: the next owner goes on with it.
 //
 // A changefeed that is to end with its redo log once the upstream is lost has every capture

@@ -111,9 +111,7 @@ func (m *member) follow(u meta.Update) error {
 	}
 	if u.All || len(u.Captures) > 0 {
 		m.cfg.Transport.SetPeers(m.peersLocked())
-		for w := range m.watchers {
-			signal(w)
-		}
+		m.changedLocked()
 	}
 	close(m.news)
 	m.news = make(chan struct{})
@@ -152,6 +150,19 @@ func (m *member) watch() (changed <-chan struct{}, end func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.watchers, c)
+	}
+}
+
+// changed has those who watch look at the captures again.
+func (m *member) changed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changedLocked()
+}
+
+func (m *member) changedLocked() {
+	for w := range m.watchers {
+		signal(w)
 	}
 }
 

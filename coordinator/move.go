@@ -111,18 +111,19 @@ func (r *reign) drain(id capture.ID, is bool) {
 		delete(r.drained, id)
 	}
 	r.mu.Unlock()
-	for _, f := range r.all() {
-		if l := f.leads(); l != nil {
-			l.Drain(r.drains()...)
-		}
-	}
+	r.member.changed()
 }
 
-// drains are the captures that are to be empty.
-func (r *reign) drains() []capture.ID {
+// members are the captures as scheduler sees them, by id, with who is to be empty. Every
+// run reads it at each step: one that begins misses none.
+func (r *reign) members() []scheduler.Member {
+	out := r.member.members()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Sorted(maps.Keys(r.drained))
+	for i := range out {
+		out[i].Draining = r.drained[out[i].ID]
+	}
+	return out
 }
 
 // has is how many tables a capture has a part in, if every run knows.

@@ -128,7 +128,6 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	if err != nil {
 		return err
 	}
-	loop.Drain(f.reign.drains()...)
 	r.loop.Store(loop)
 	return loop.Run(ctx)
 }
@@ -151,7 +150,7 @@ func (f *feed) loopConfig(info *changefeed.Info, s changefeed.Start) (owner.Conf
 	f.mu.Lock()
 	out.Term = f.term
 	f.mu.Unlock()
-	out.Members = f.reign.member.members
+	out.Members = f.reign.members
 	out.Self, out.Deaf = c.Self.ID, f.reign.resign
 	out.Open = func(ctx context.Context) (sink.Sink, error) { return f.openOwner(ctx, info, s.Epoch, rules) }
 	out.Load = func(ctx context.Context, checkpoint tso.TS) (owner.Feed, error) {

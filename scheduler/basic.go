@@ -40,22 +40,26 @@ func (o *Owner) basic() {
 // idlest is the capture with the fewest spans of those that take some, beside not. If
 // there is none, one that an operator drains is better than nobody.
 func (o *Owner) idlest(not *member) *member {
-	var best, last *member
+	var best *member
 	for _, m := range o.members {
-		switch {
-		case m == not:
-		case m.takes():
-			if best == nil || len(m.sets) < len(best.sets) {
-				best = m
-			}
-		case m.draining && m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive:
-			if last == nil || len(m.sets) < len(last.sets) {
-				last = m
-			}
+		if m != not && m.takes() && (best == nil || len(m.sets) < len(best.sets)) {
+			best = m
 		}
 	}
 	if best == nil && not == nil {
-		return last
+		return o.drained()
+	}
+	return best
+}
+
+// drained is the capture with the fewest spans of those that would take some if no
+// operator drained them.
+func (o *Owner) drained() *member {
+	var best *member
+	for _, m := range o.members {
+		if m.draining && m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && (best == nil || len(m.sets) < len(best.sets)) {
+			best = m
+		}
 	}
 	return best
 }

@@ -4,6 +4,7 @@ import "github.com/sluice-cdc/sluice/capture"
 
 // drain moves spans off captures that are on their way out, that an operator wants
 // empty, or that cannot follow the upstream. Where nobody else can take them they stay: they are written while they can.
+// Who is on its way out leaves them to one that an operator drains rather than to nobody.
 func (o *Owner) drain() {
 	for _, m := range o.members {
 		why := "its capture is drained"
@@ -17,8 +18,11 @@ func (o *Owner) drain() {
 		// Those at the front that are under way already are at most as many again.
 		for i := 0; i < len(m.sets) && i < 2*o.cfg.MovesMax && o.moving < o.cfg.MovesMax; i++ {
 			to := o.idlest(m)
-			if to == nil || !to.takes() {
-				return
+			if to == nil && m.liveness != capture.Alive {
+				to = o.drained()
+			}
+			if to == nil {
+				break
 			}
 			o.moveSet(m.sets[i], to, why)
 		}

@@ -23,6 +23,7 @@ import (
 //	      [gate=n]                                 ... of a changefeed with a redo log
 //	capture a [floor=2]                            a capture whose key is in etcd
 //	gone a | back a | silent a | heard a | stopping a       its lease is over; nothing reaches it; it is on its way out
+//	drain a                                        an operator wants it empty
 //	run n                                          n rounds: tick, deliver, work done at once
 //	tick | reports | orders [b]                    one part of a round; orders to b alone, the others stay on their way
 //	prepared a 1 | ended a 1 120 | at a 1 120      what a data path says, where work=manual
@@ -72,6 +73,7 @@ type half struct {
 	cfg      scheduler.CaptureConfig
 	silent   bool
 	deaf     bool
+	draining bool
 	gone     bool
 	liveness capture.Liveness
 	reports  []scheduler.Report
@@ -121,6 +123,8 @@ func (s *story) do(w []string) {
 		s.halves[capture.ID(w[1])].gone = w[0] == "gone"
 	case "deaf", "hearing":
 		s.halves[capture.ID(w[1])].deaf = w[0] == "deaf"
+	case "drain":
+		s.halves[capture.ID(w[1])].draining = true
 	case "silent", "heard":
 		s.halves[capture.ID(w[1])].silent = w[0] == "silent"
 	case "stopping":
@@ -308,7 +312,7 @@ func (s *story) tick() {
 	var v scheduler.View
 	for _, id := range s.names {
 		if h := s.halves[id]; !h.gone {
-			v.Members = append(v.Members, scheduler.Member{ID: id, Liveness: h.liveness})
+			v.Members = append(v.Members, scheduler.Member{ID: id, Liveness: h.liveness, Draining: h.draining})
 		}
 	}
 	before := s.owner.Watermark()

@@ -43,15 +43,6 @@ func errNotYet() error {
 	return cdcerr.SchedulerRequest.New("the changefeed's run has only begun, and knows no tables yet: ask again")
 }
 
-// Drain says which captures are to be emptied, beside those that Members has for that;
-// who was, and is not any more, may be given spans again.
-func (l *Loop) Drain(captures ...capture.ID) {
-	l.mu.Lock()
-	l.drained = slices.Clone(captures)
-	l.mu.Unlock()
-	l.look()
-}
-
 // Progress is how far the run is.
 func (l *Loop) Progress() Progress {
 	l.mu.Lock()

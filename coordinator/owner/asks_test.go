@@ -78,7 +78,7 @@ func TestOperators(t *testing.T) {
 			}
 			return n
 		}
-		l.Drain("a")
+		w.drain("a")
 		w.to(ms(11))
 		if of("a") != 0 || of("b") != 4 {
 			t.Errorf("%d and %d spans after a was drained", of("a"), of("b"))
@@ -86,7 +86,7 @@ func TestOperators(t *testing.T) {
 		if _, err := l.Move(1, "a"); !cdcerr.SchedulerRequest.Is(err) {
 			t.Errorf("a move to a capture that is drained: %v", err)
 		}
-		l.Drain()
+		w.drain("")
 		later(100 * time.Millisecond)
 		move(t, l, 1, "a")
 		later(500 * time.Millisecond)

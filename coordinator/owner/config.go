@@ -58,9 +58,9 @@ type Config struct {
 	Scope filter.Scope
 
 	Line Line
-	// Members are the captures in etcd by id, as they were last seen: at first after the
-	// election, and never without one whose lease may live. Changed gets a token when
-	// there are others.
+	// Members are the captures in etcd by id, as they were last seen, and which of them are
+	// to be emptied: at first after the election, and never without one whose lease may
+	// live. Changed gets a token when any of it is another.
 	Members func() []scheduler.Member
 	Changed <-chan struct{}
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-cdc/sluice/capture"
 	"github.com/sluice-cdc/sluice/filter"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/sink"
@@ -42,7 +40,6 @@ type Loop struct {
 
 	mu       sync.Mutex
 	owner    *scheduler.Owner    // nil before Run has begun; guarded by mu
-	drained  []capture.ID        // guarded by mu
 	mark     scheduler.Watermark // as far as everything is; guarded by mu
 	saved    scheduler.Watermark // and durable; guarded by mu
 	errands  []errand            // in the order in which they were handed out; guarded by mu
@@ -182,12 +179,9 @@ func (l *Loop) hear() {
 
 // step asks scheduler what follows.
 func (l *Loop) step(beat bool) scheduler.Ready {
-	members := slices.Clone(l.cfg.Members())
+	members := l.cfg.Members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range members {
-		members[i].Draining = members[i].Draining || slices.Contains(l.drained, members[i].ID)
-	}
 	next := l.owner.Look
 	if beat {
 		next = l.owner.Tick

@@ -395,6 +395,16 @@ func (p *part) write() {
 	}
 }
 
+// drain has an operator want one capture empty, and no other.
+func (w *world) drain(id capture.ID) {
+	w.mu.Lock()
+	for i := range w.members {
+		w.members[i].Draining = w.members[i].ID == id
+	}
+	w.mu.Unlock()
+	signal(w.changed)
+}
+
 // lead runs an owner of this revision beside the test. What it gives is the loop, what
 // ends it, and a function that waits for its end.
 func (w *world) lead(rev scheduler.Revision, change func(*owner.Config)) (l *owner.Loop, stop context.CancelFunc, end func() error) {

@@ -287,7 +287,15 @@ func (w *world) loop(n *node, l *lead, run uint64) (*owner.Loop, error) {
 	cfg.Scheduler.Owner, cfg.Scheduler.Epoch, cfg.Scheduler.SyncEvery = rev, run, w.down.syncEvery
 	w.mu.Unlock()
 	cfg.SaveEvery = 100 * time.Millisecond
-	cfg.Members = func() []scheduler.Member { return w.members(n) }
+	cfg.Members = func() []scheduler.Member {
+		all := w.members(n)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := range all {
+			all[i].Draining = slices.Contains(l.drains, all[i].ID)
+		}
+		return all
+	}
 	cfg.Open = func(context.Context) (sink.Sink, error) { return w.openForOwner(n, rev) }
 	cfg.Load = func(ctx context.Context, at tso.TS) (owner.Feed, error) {
 		w.at(n)
@@ -313,7 +321,6 @@ func (w *world) loop(n *node, l *lead, run uint64) (*owner.Loop, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.loop, l.line = loop, line
-	loop.Drain(l.drains...)
 	return loop, nil
 }
 
@@ -350,11 +357,12 @@ func (w *world) drain(rng *rand.Rand) {
 	} else if rng.IntN(3) == 0 {
 		l.drains = slices.Delete(l.drains, i, i+1)
 	}
-	loop, all := l.loop, slices.Clone(l.drains)
 	w.drained++
+	changed := w.changed[w.leader]
 	w.mu.Unlock()
-	if loop != nil {
-		loop.Drain(all...)
+	select {
+	case changed <- struct{}{}:
+	default:
 	}
 }
 
