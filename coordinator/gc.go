@@ -11,8 +11,9 @@ import (
 )
 
 // gcEvery is how often the hold on GC is renewed; PD is asked at once when a
-// changefeed comes, goes or is resumed.
-const gcEvery = time.Minute
+// changefeed comes, goes or is resumed. A request of the owner before, who was stopped in
+// the midst of it, may come late and change the hold: until this one's next.
+const gcEvery = 10 * time.Second
 
 // gcAgain is after how long a hold that could not be renewed is tried again.
 const gcAgain = 5 * time.Second
@@ -79,7 +80,12 @@ func (r *reign) holdNow(ctx context.Context) error {
 			return r.releaseNow(ctx)
 		}
 		r.gc.free = false
-		_, err := r.cfg.Capture.Client.HoldGC(ctx, r.cfg.GCService, r.cfg.GCTTL, low)
+		leave, end, err := r.leave(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = r.cfg.Capture.Client.HoldGC(leave, r.cfg.GCService, r.cfg.GCTTL, low)
+		end()
 		if err == nil {
 			r.gc.held.Store(uint64(low))
 		}
@@ -113,11 +119,27 @@ func (r *reign) releaseNow(ctx context.Context) error {
 	if r.gc.free {
 		return nil
 	}
-	_, err := r.cfg.Capture.Client.ReleaseGC(ctx, r.cfg.GCService)
+	leave, end, err := r.leave(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	_, err = r.cfg.Capture.Client.ReleaseGC(leave, r.cfg.GCService)
 	if r.gc.free = err == nil; err == nil {
 		r.gc.held.Store(0)
 	}
 	return err
+}
+
+// leave is for one request to PD, which compares nothing: after the session's end another
+// owner may hold less, or what this one knows nothing of (P7).
+func (r *reign) leave(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	left := r.cfg.Session.Left()
+	if left <= 0 {
+		return nil, nil, cdcerr.SessionLost.New("capture %s holds no GC any more: another owner does", r.cfg.Self.ID)
+	}
+	ctx, end := context.WithTimeout(ctx, left)
+	return ctx, end, nil
 }
 
 // lowest is the least that a changefeed needs of what GC has not passed, and who
