@@ -103,15 +103,28 @@ func settings(d Dialect, strict bool, c *Config) []setting {
 
 // idleTransaction is how long a transaction may stand still before the server ends
 // it: that of a process that was stopped in its midst holds its row at the fence, and
-// whoever raises that waits for it. MySQL has no such setting.
-const idleTransaction = 3 * time.Second
+// whoever raises that waits for it. MySQL has no setting of its own for transactions, nor
+// have older releases of TiDB: there the server ends the whole connection, when nothing
+// has come on it for idleConnection, which is asked about when it is used after idleLong.
+const (
+	idleTransaction = 3 * time.Second
+	idleConnection  = 10 * time.Second
+)
 
 func idleSettings(d Dialect) []setting {
-	name := map[Kind]string{MariaDB: "idle_transaction_timeout", TiDB: "tidb_idle_transaction_timeout"}[d.Kind]
-	if name == "" {
-		return nil
+	set := func(name string, idle time.Duration) setting {
+		return setting{sql: fmt.Sprintf("SET SESSION %s = %d", name, idle/time.Second), optional: true}
 	}
-	return []setting{{sql: fmt.Sprintf("SET SESSION %s = %d", name, idleTransaction/time.Second), optional: true}}
+	switch d.Kind {
+	case MariaDB:
+		return []setting{set("idle_transaction_timeout", idleTransaction)}
+	case TiDB:
+		return []setting{set("tidb_idle_transaction_timeout", idleTransaction), set("wait_timeout", idleConnection)}
+	case MySQL:
+		return []setting{set("wait_timeout", idleConnection)}
+	case Other:
+	}
+	return nil
 }
 
 // session is one connection to write on. It is opened when it is first needed
