@@ -23,6 +23,13 @@ func BenchmarkMillionSpans(b *testing.B) {
 	}
 }
 
+// What holds for a million spans (docs/results/bench.md): the longest step's time on a
+// processor, and bytes a span.
+const (
+	stepMax  = 100 * time.Millisecond
+	bytesMax = 1500
+)
+
 // crowd answers an owner as ten captures would that do everything at once, without
 // their memory.
 type crowd struct {
@@ -177,6 +184,9 @@ func (c *crowd) tell(b *testing.B, what string) {
 		n := len(all)
 		b.Logf("%-6s %5d steps, %-4s p50 %8v  p99 %8v  max %8v", what, n, kind.name, all[n/2].Round(10*time.Microsecond), all[n*99/100].Round(10*time.Microsecond), all[n-1].Round(10*time.Microsecond))
 		if kind.name == "cpu" {
+			if all[n-1] > stepMax {
+				b.Errorf("%s: a step took %v of a processor, more than %v", what, all[n-1], stepMax)
+			}
 			b.ReportMetric(float64(all[n*99/100].Microseconds())/1000, what+"-p99-cpu-ms")
 		}
 	}
@@ -212,7 +222,11 @@ func measure(b *testing.B, spans int) {
 	c.reports = nil
 	with := heap()
 	c.owner = nil
-	b.ReportMetric(float64(with-heap())/float64(spans), "B/span")
+	size := float64(with-heap()) / float64(spans)
+	b.ReportMetric(size, "B/span")
+	if size > bytesMax {
+		b.Errorf("a span takes %.0f bytes, more than %d", size, bytesMax)
+	}
 	c.begin(b, 2, tables)
 	c.until(b, "elect")
 }

@@ -27,7 +27,8 @@ func WriteTable(w io.Writer, all []*Result) {
 		"process of its own on one machine; what befalls them while transfers and DDL go on, and how late the changefeed was. The\n"+
 		"checkpoint is what the API tells, the heartbeat what is read downstream from a row of each of its tables; both are looked at\n"+
 		"ten times a second, from the event until both have been at most %v old for %v. What arrived is judged by MariaDB's binary\n"+
-		"log. One event alone: `make chaos ARGS='-only kill,drain'`.\n\n", small, calmFor)
+		"log. A session outlives its capture by %v (`capture-session-ttl`; the default is 10 s): so long nobody leads after an owner's\n"+
+		"death. One event alone: `make chaos ARGS='-only kill,drain'`.\n\n", small, calmFor, sessionTTL*time.Second)
 	for _, r := range all {
 		r.writeTable(w)
 	}
