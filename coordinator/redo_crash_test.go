@@ -25,6 +25,7 @@ const (
 
 func logIn(b objstore.Bucket, life string) *redoLog {
 	return &redoLog{
+		forget: func(context.Context, string) error { return nil },
 		bucket: b, id: redo.ID{Cluster: 7, Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation(life, "x")},
 		cfg: redo.Default(), log: slog.New(slog.DiscardHandler),
 	}
