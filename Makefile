@@ -109,7 +109,7 @@ lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
 	$(GO) test ./internal/lint
 
 .PHONY: bench
-bench: ## what the data path costs beside a bare stream, and how late it is
+bench: mariadb objstores ## what the data path costs beside a bare stream, how late it is, and what a redo log costs; ARGS='-only redo' for that alone
 	@# Each is run whatever the others came to; one that fails fails all, at the end.
 	failed=; \
 	$(GO) run ./cmd/bench $(ARGS) || failed=1; \

@@ -28,7 +28,7 @@ func TestSmallRun(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
 	status := bench.Main(context.Background(), []string{"-rows", "2000", "-pairs", "2", "-lag", "0", "-quota", "4",
-		"-regions", "500", "-idle", "100ms", "-tables", "200", "-database", "0", "-strict=false"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+		"-regions", "500", "-idle", "100ms", "-tables", "200", "-database", "0", "-redo", "0", "-strict=false"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, &errs)
 	}
@@ -45,7 +45,7 @@ func TestLags(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
 	status := bench.Main(context.Background(), []string{"-pairs", "0", "-lag", "400ms", "-quota", "0", "-regions", "0", "-tables", "0",
-		"-database", "0", "-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+		"-database", "0", "-redo", "0", "-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, &errs)
 	}
@@ -61,7 +61,7 @@ func TestIntoADatabase(t *testing.T) {
 	t.Setenv(asChild, "1")
 	var out, errs bytes.Buffer
 	status := bench.Main(context.Background(), []string{"-pairs", "0", "-lag", "300ms", "-quota", "0", "-regions", "0", "-tables", "0",
-		"-database", "2000", "-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
+		"-database", "2000", "-redo", "0", "-strict=false", "-recording", "../testdata/golden/workloads/bank.jsonl.gz"}, io.NopCloser(strings.NewReader("")), &out, &errs)
 	if status != 0 {
 		t.Fatalf("status %d: %s\n%s", status, &errs, &out)
 	}
@@ -73,8 +73,29 @@ func TestIntoADatabase(t *testing.T) {
 	t.Log(&out)
 }
 
+// A server is run without a redo log and with one, and a log applied, also to a database and
+// of one large transaction: all rows come, and the report says so.
+func TestRedo(t *testing.T) {
+	t.Setenv(asChild, "1")
+	var out, errs bytes.Buffer
+	args := []string{"-only", "redo", "-redo", "2000", "-quota", "4", "-strict=false", "-lag", "200ms", "-database", "500"}
+	into := []string{"500 rows of a redo log into a MariaDB", "file   checkpoint ", "s3     heartbeats ", "s3     meta "}
+	if testing.Short() {
+		args, into = append(args, "-lag", "0", "-database", "0"), nil
+	}
+	if status := bench.Main(context.Background(), args, io.NopCloser(strings.NewReader("")), &out, &errs); status != 0 {
+		t.Fatalf("status %d: %s\n%s", status, &errs, &out)
+	}
+	for _, want := range append(into, "through a server with a redo log and a quota of 160 MiB", "applied with --memory-limit of 256 MiB", "2000 rows through a server into a black hole", "   3  none ", "   3  file ", "   3  s3 ", "file: median of 3 pairs", "s3: median of 3 pairs") {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	t.Log(&out)
+}
+
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"-pairs", "-1"}, {"-rows", "-1"}, {"nobody"}, {"-banana"}} {
+	for _, args := range [][]string{{"-pairs", "-1"}, {"-rows", "-1"}, {"nobody"}, {"-banana"}, {"-only", "nothing"}} {
 		var out, errs bytes.Buffer
 		if bench.Main(context.Background(), args, io.NopCloser(strings.NewReader("")), &out, &errs) == 0 || errs.Len() == 0 {
 			t.Errorf("%v: accepted, %q", args, errs.String())

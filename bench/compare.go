@@ -29,12 +29,24 @@ func compare(ctx context.Context, o options, out io.Writer) error {
 		return fmt.Errorf("-pairs %d, -rows %d: must be positive", o.pairs, o.rows)
 	}
 	o.judge = new(judge)
-	for _, measurement := range []func(context.Context, io.Writer) error{
-		o.streams, o.large, o.tables, o.idles, o.lags, o.steadies, o.databases,
+	found := false
+	for _, m := range []struct {
+		name string
+		do   func(context.Context, io.Writer) error
+	}{
+		{"streams", o.streams}, {"large", o.large}, {"tables", o.tables}, {"idle", o.idles}, {"lag", o.lags},
+		{"steady", o.steadies}, {"database", o.databases}, {"redo", o.redos},
 	} {
-		if err := measurement(ctx, out); err != nil {
+		if o.only != "" && o.only != m.name {
+			continue
+		}
+		found = true
+		if err := m.do(ctx, out); err != nil {
 			return err
 		}
+	}
+	if !found {
+		return fmt.Errorf("-only %s: want streams, large, tables, idle, lag, steady, database or redo", o.only)
 	}
 	if o.strict {
 		return o.judge.verdict()
@@ -150,11 +162,11 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 			err = context.Cause(ctx)
 		}
 	}()
-	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large"), fmt.Sprintf("-hot=%v", o.hot), "-recording", ""}
+	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large" || role == "served-one"), fmt.Sprintf("-hot=%v", o.hot), "-recording", ""}
 	if role == "lag" {
 		args[len(args)-1] = o.recording
 	}
-	if role == "steady" || role == "outside" {
+	if role == "steady" || role == "outside" || role == "protected" {
 		args = append(args, "-steady")
 	}
 	if role == "idle" {
@@ -172,9 +184,25 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 	if err := up.hear(&h); err != nil {
 		return fmt.Errorf("upstream: %w", err)
 	}
+	return o.spawn(ctx, role, h, result)
+}
+
+// alone runs a client that has no upstream.
+func (o options) alone(ctx context.Context, role string, result any) error {
+	ctx, stop := context.WithTimeoutCause(ctx, o.patience, fmt.Errorf("not done within %v", o.patience))
+	defer stop()
+	err := o.spawn(ctx, role, hello{}, result)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// spawn runs a client and reads its result.
+func (o options) spawn(ctx context.Context, role string, h hello, result any) error {
 	client, err := spawn(ctx, role, "-rows", fmt.Sprint(o.rows), "-pd", h.PD, "-start", fmt.Sprint(uint64(h.StartTS)),
 		"-lag", o.lagFor.String(), "-cpuprofile", o.profile, "-quota", fmt.Sprint(o.quota), "-spans", fmt.Sprint(o.spans), "-idle", o.idleFor.String(), "-tables", fmt.Sprint(o.creates),
-		"-sink", o.sink, "-workers", fmt.Sprint(o.workers))
+		"-sink", o.sink, "-workers", fmt.Sprint(o.workers), "-storage", o.storage, "-limit", fmt.Sprint(o.limit))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,10 @@
 //	                              steady: the same at 1000 rows a second
 //	                              database: the whole pipeline into a MariaDB
 //	                              outside: the steady load into it, seen by who reads there
+//	                              served: a whole server with an etcd beside it, with a redo log or not
+//	                              logged, applied: a redo log of the load is written, and applied
+//	                              direct: the load into a MariaDB from memory, as it is applied
+//	                              protected: the steady load through a server with a redo log into a MariaDB
 //
 // Both clients get the same PREWRITE and COMMIT bytes. A machine's speed changes
 // from minute to minute, so they run in pairs, one after the other, each with a

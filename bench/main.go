@@ -40,6 +40,10 @@ type options struct {
 	workers  int
 	hot      bool
 	steady   bool
+	redo     int
+	only     string
+	storage  string
+	limit    int // MiB
 
 	judge *judge // the parent's
 }
@@ -63,6 +67,10 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.DurationVar(&o.idleFor, "idle", 5*time.Second, "how long they are watched once all are resolved")
 	flags.IntVar(&o.creates, "tables", 5000, "tables that are created and followed; 0 leaves it out")
 	flags.IntVar(&o.database, "database", 200_000, "rows that are written to a MariaDB; 0 leaves it out")
+	flags.IntVar(&o.redo, "redo", 1_000_000, "rows that go through a server with a redo log; 0 leaves it out")
+	flags.StringVar(&o.only, "only", "", "the one measurement that is made: streams, large, tables, idle, lag, steady, database or redo; empty: all")
+	flags.StringVar(&o.storage, "storage", "", "for children: where the redo log is")
+	flags.IntVar(&o.limit, "limit", 0, "for children: memory limit of redo apply in MiB")
 	flags.StringVar(&o.sink, "sink", "", "for children: the database's sink URI")
 	flags.IntVar(&o.workers, "workers", 1, "for children: workers that write to it")
 	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "how long one measurement may take")
@@ -134,6 +142,21 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 		result, err = tables(ctx, o)
 	case "lag":
 		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
+	case "served":
+		result, err = served(ctx, o)
+	case "served-one":
+		result, err = served(ctx, o)
+	case "logged":
+		result, err = Usage{}, logged(ctx, o)
+	case "logged-one":
+		o.oneTxn = true
+		result, err = Usage{}, logged(ctx, o)
+	case "applied":
+		result, err = applied(ctx, o)
+	case "direct":
+		result, err = direct(ctx, o)
+	case "protected":
+		result, err = protected(ctx, o)
 	case "database":
 		result, err = database(ctx, o)
 	case "outside":
@@ -141,7 +164,7 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 	case "steady":
 		result, err = steady(ctx, o)
 	default:
-		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables, lag, steady, database or outside", role)
+		return fmt.Errorf("no role %q: want upstream, bare, stream, large, idle, tables, lag, steady, database, outside, served, served-one, logged, logged-one, applied, direct or protected", role)
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -59,7 +60,7 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 		if o.hot {
 			b.Regions = 1
 		}
-		cfg.Bulk = b
+		cfg.Bulk, cfg.StartTS = b, tso.At(time.Now())
 	}
 	c, err := fake.Start(cfg)
 	if err != nil {
@@ -71,6 +72,11 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 	h := hello{PD: c.PD()[0]}
 	if cfg.Recording != nil {
 		h.StartTS = cfg.Recording.StartTS
+	}
+	if cfg.Bulk != nil {
+		// The clock stands until somebody is there for the rows, which a capture is once the
+		// schema is known above where it begins.
+		h.StartTS = cfg.StartTS.Prev()
 	}
 	if err := say(h); err != nil {
 		return err

@@ -58,7 +58,7 @@ var rooms = []Room{
 	{"playground", Shell, "a whole Sluice in one command: a recording or a workload, a capture or several servers, a database, a verdict",
 		wordsAnd("agent", "api", "cli", "filter", "internal/freeport", "meta", "mount", "pipeline", "schema", "schemafeed", "server", "sink", "sink/downstream", "sink/mysql", "strict", "upstream", "upstream/fake", "upstream/fake/live", "upstream/fake/mvcc", "upstream/fake/oracle", "upstream/fake/workload", "verify")},
 	{"cmd/playground", Shell, "the command of the playground", []string{"playground"}},
-	{"bench", Kit, "the measuring of the data path against a bare stream", wordsAnd("filter", "ingest", "internal/mariadb", "pipeline", "schemafeed", "sink", "sink/blackhole", "sink/mysql", "sorter", "upstream", "upstream/fake", "upstream/fake/encode", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/workload")},
+	{"bench", Kit, "the measuring of the data path against a bare stream", wordsAnd("agent", "api", "cli", "meta", "mount", "objstore", "objstore/objstoretest", "redo", "redo/record", "server", "filter", "ingest", "internal/mariadb", "pipeline", "schemafeed", "sink", "sink/blackhole", "sink/mysql", "sorter", "upstream", "upstream/fake", "upstream/fake/encode", "upstream/fake/catalog", "upstream/fake/live", "upstream/fake/workload")},
 	{"cmd/bench", Kit, "the command that measures", []string{"bench"}},
 	{"upstream/fake/oracle", Shell, "what a changefeed has to deliver of a workload, and whether it did", wordsAnd("filter", "mount", "schema", "upstream/fake", "upstream/fake/catalog", "upstream/fake/mvcc", "upstream/fake/workload", "verify")},
 	{"api", Shell, "the HTTP interface: TiCDC's paths and JSON, who may call them, their OpenAPI document", wordsAnd("strict")},

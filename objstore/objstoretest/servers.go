@@ -34,10 +34,12 @@ const (
 	azureServer = "azurite/node_modules/.bin/azurite-blob"
 )
 
+// BucketName is what the bucket of each server is called.
+const BucketName = "redo"
+
 const (
-	bucketName = "redo"
-	account    = "sluice"
-	secret     = "tests-only-0123456789"
+	account = "sluice"
+	secret  = "tests-only-0123456789"
 	// startMax bounds a start: a second or two on an idle machine.
 	startMax = time.Minute
 	// lookEvery is how often is looked whether a server listens.
@@ -51,15 +53,25 @@ const keeper = `"$@" & child=$!; trap 'kill "$child"' TERM INT; read -r line; ki
 // S3 is the URI of a bucket of a real S3 server, which keeps it in a directory.
 func S3(tb testing.TB) string {
 	tb.Helper()
-	dir := tb.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, bucketName), 0o755); err != nil {
+	uri, stop, err := OpenS3(tb.Context(), tb.TempDir())
+	if err != nil {
 		tb.Fatal(err)
 	}
-	endpoint := start(tb, s3Server, nil, func(port string) []string {
+	tb.Cleanup(stop)
+	return uri
+}
+
+// OpenS3 is S3 for what is no test: the bucket is the folder BucketName of the
+// directory, and there until stop is called.
+func OpenS3(ctx context.Context, dir string) (uri string, stop func(), err error) {
+	if err := os.Mkdir(filepath.Join(dir, BucketName), 0o755); err != nil {
+		return "", nil, err
+	}
+	endpoint, stop, err := open(ctx, s3Server, nil, func(port string) []string {
 		return []string{"--quiet", "--access", account, "--secret", secret, "--port", "127.0.0.1:" + port, "posix", dir}
 	})
-	return "s3://" + bucketName + "/some/prefix?endpoint=" + url.QueryEscape(endpoint) +
-		"&access-key=" + account + "&secret-access-key=" + secret + "&force-path-style=true"
+	return "s3://" + BucketName + "/some/prefix?endpoint=" + url.QueryEscape(endpoint) +
+		"&access-key=" + account + "&secret-access-key=" + secret + "&force-path-style=true", stop, err
 }
 
 // GCS is the URI of a bucket of a server that speaks Google's JSON interface.
@@ -69,7 +81,7 @@ func GCS(tb testing.TB) string {
 		return []string{"-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-log-level", "error",
 			"-external-url", "http://127.0.0.1:" + port, "-public-host", "127.0.0.1:" + port}
 	})
-	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, endpoint+"/storage/v1/b", bytes.NewReader([]byte(`{"name":"`+bucketName+`"}`)))
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, endpoint+"/storage/v1/b", bytes.NewReader([]byte(`{"name":"`+BucketName+`"}`)))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -81,7 +93,7 @@ func GCS(tb testing.TB) string {
 	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
 		tb.Fatalf("making a bucket: %s, %v", answer.Status, err)
 	}
-	return "gcs://" + bucketName + "/some/prefix?endpoint=" + url.QueryEscape(endpoint)
+	return "gcs://" + BucketName + "/some/prefix?endpoint=" + url.QueryEscape(endpoint)
 }
 
 // Azure is the URI of a container of a server that speaks Azure's interface.
@@ -98,14 +110,14 @@ func Azure(tb testing.TB) string {
 	}
 	opts := &container.ClientOptions{}
 	opts.Transport = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	c, err := container.NewClientWithSharedKeyCredential(endpoint+"/"+bucketName, shared, opts)
+	c, err := container.NewClientWithSharedKeyCredential(endpoint+"/"+BucketName, shared, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	if _, err := c.Create(tb.Context(), nil); err != nil {
 		tb.Fatal(err)
 	}
-	return "azblob://" + bucketName + "/some/prefix?endpoint=" + url.QueryEscape(endpoint) +
+	return "azblob://" + BucketName + "/some/prefix?endpoint=" + url.QueryEscape(endpoint) +
 		"&account-name=" + account + "&account-key=" + url.QueryEscape(key)
 }
 
@@ -115,22 +127,32 @@ var errPortTaken = errors.New("the server ended before it listened: its port may
 // start runs a server until tb ends, and gives its address once it listens.
 func start(tb testing.TB, program string, env []string, args func(port string) []string) string {
 	tb.Helper()
-	path, err := find(program)
+	endpoint, stop, err := open(tb.Context(), program, env, args)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	tb.Cleanup(stop)
+	return endpoint
+}
+
+// open runs a server until stop is called.
+func open(ctx context.Context, program string, env []string, args func(port string) []string) (endpoint string, stop func(), err error) {
+	path, err := find(program)
+	if err != nil {
+		return "", nil, err
 	}
 	for try := 1; ; try++ {
 		free, err := freeport.Pick()
 		if err != nil {
-			tb.Fatal(err)
+			return "", nil, err
 		}
 		port := strconv.Itoa(free)
-		err = launch(tb, path, env, args(port), port)
+		stop, err := launch(ctx, path, env, args(port), port)
 		if err == nil {
-			return "http://127.0.0.1:" + port
+			return "http://127.0.0.1:" + port, stop, nil
 		}
 		if try == 4 || !errors.Is(err, errPortTaken) {
-			tb.Fatal(err)
+			return "", nil, err
 		}
 	}
 }
@@ -153,10 +175,9 @@ func find(program string) (string, error) {
 	return "", errors.New("no go.mod above the package that is tested")
 }
 
-func launch(tb testing.TB, path string, env, args []string, port string) error {
-	tb.Helper()
+func launch(ctx context.Context, path string, env, args []string, port string) (stop func(), err error) {
 	if _, err := strconv.Atoi(port); err != nil {
-		return err
+		return nil, err
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", keeper, "keeper", path}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -165,10 +186,10 @@ func launch(tb testing.TB, path string, env, args []string, port string) error {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	gone := make(chan struct{})
 	var g errgroup.Group
@@ -176,28 +197,28 @@ func launch(tb testing.TB, path string, env, args []string, port string) error {
 		defer close(gone)
 		return cmd.Wait()
 	})
-	stop := func() {
+	stop = func() {
 		_ = stdin.Close()
 		_ = g.Wait() // it was killed, and says so
 	}
-	ctx, cancel := context.WithTimeout(tb.Context(), startMax)
+	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+port)
 		if err == nil {
-			tb.Cleanup(stop)
-			return conn.Close()
+			_ = conn.Close() // it said nothing
+			return stop, nil
 		}
 		select {
 		case <-look.C:
 		case <-gone:
 			stop()
-			return fmt.Errorf("%w: %s: %s", errPortTaken, filepath.Base(path), said.String())
+			return nil, fmt.Errorf("%w: %s: %s", errPortTaken, filepath.Base(path), said.String())
 		case <-ctx.Done():
 			stop()
-			return fmt.Errorf("%s does not listen after %v: %s", filepath.Base(path), startMax, said.String())
+			return nil, fmt.Errorf("%s does not listen after %v: %s", filepath.Base(path), startMax, said.String())
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (c *Cluster) loadBulk() error {
 		c.cutTable(kv.Key)
 	}
 	c.cutBulk()
-	start := c.cfg.StartTS
+	start := c.cfg.StartTS + 2*reserve // until the rows flow the clock moves below
 	left := b.Rows
 	if b.OneTxn {
 		start += bulkStep
@@ -287,6 +287,8 @@ func (c *Cluster) bulk(ctx context.Context) error {
 func (c *Cluster) bulkSubscribed(ctx context.Context) error {
 	for _, r := range c.bulkRegions {
 		for !c.hasReader(r.key) {
+			// Who comes later hears of the clock when it moves.
+			c.clock.Reach(c.clock.Now().Next())
 			timer := time.NewTimer(calmPause)
 			select {
 			case <-timer.C:
