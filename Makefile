@@ -39,7 +39,7 @@ playground: ## a recorded TiDB stream through Sluice into a database in this pro
 
 .PHONY: test
 test: mariadb objstores ## all tests, then the race pass; installs what they need
-	$(GO) test -timeout 10m ./...
+	$(GO) test -timeout 20m ./...
 	$(MAKE) --no-print-directory race
 	@echo 'left to make heavy: redo at all crash points on S3; upstream with the largest recordings, and with a hundred living clusters instead of two; sink/mysql with all recordings by one worker too, and all random cases; under race sink/mysql without its largest recording, and redo with a few recordings and a third of its crashes'
 
@@ -100,7 +100,7 @@ sim: ## the scheduler in a simulated cluster: many seeds, or SEED=n alone; then 
 
 .PHONY: race
 race: cc mariadb objstores ## the packages with goroutines or locks under the race detector, in short form
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m $(addprefix ./,$(RACE))
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(addprefix ./,$(RACE))
 
 .PHONY: lint
 lint: $(GOLANGCI) ## go vet, golangci-lint and the house rules
