@@ -102,7 +102,7 @@ func (o *Owner) Cut(s span.Span, borders []span.Key) {
 		return
 	}
 	again := weighty{set: z, at: o.now + o.cfg.BalanceTicks}
-	if z.State != ReplicatingState || t.shape != nil || o.blocked(t.id) {
+	if z.State != ReplicatingState || t.shape != nil || o.blocked(t.id) || o.idlest(nil) == nil {
 		o.large = append(o.large, again)
 		return
 	}

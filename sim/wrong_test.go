@@ -76,7 +76,7 @@ var wrong = []struct{ name, file, right, wrong string }{
 	{"a DDL does not wait until what may not be in parts is in one", "barrier.go", " && o.reached(p) && o.joined(p)\n", " && o.reached(p)\n"},
 	{"a table is split that may not be in parts", "split.go", "	if s.table.whole {\n		return n\n	}\n", ""},
 	{"a table that a DDL brings may be in parts, whatever it is", "barrier.go", "	o.form(d, d.Added)\n	tables :=", "	tables :="},
-	{"a table is split in the midst of its DDL", "split.go", " || t.shape != nil || o.blocked(t.id) {\n		o.large = append(o.large, again)", " || t.shape != nil {\n		o.large = append(o.large, again)"},
+	{"a table is split in the midst of its DDL", "split.go", " || t.shape != nil || o.blocked(t.id) || o.idlest(nil) == nil {\n		o.large = append(o.large, again)", " || t.shape != nil || o.idlest(nil) == nil {\n		o.large = append(o.large, again)"},
 	{"nobody joins what a DDL waits for", "owner.go", "	o.join()\n", ""},
 	{"parts count of what may not be in parts", "rebuild.go", "if !t.wanted || t.whole {", "if !t.wanted {"},
 	{"spans of tables that nobody wants are kept", "rebuild.go", "			o.stray(f.m, &f.st)\n		}\n	}\n	o.strange = nil\n", "		}\n	}\n	o.strange = nil\n"},
