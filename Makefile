@@ -15,7 +15,7 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that start goroutines or share state between those of others: the race
 # pass runs over these, and internal/lint holds the list against the code.
-RACE := agent api bench chaos chaos/disaster chaos/origin chaos/process chaos/servers cli coordinator coordinator/owner ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground redo schemafeed server sink/blackhole sink/mysql sorter transport transport/badline upstream upstream/fake upstream/fake/workload
+RACE := agent api bench chaos chaos/disaster chaos/origin chaos/process chaos/servers cli coordinator coordinator/owner ingest internal/mariadb meta objstore objstore/objstoretest pipeline playground redo schemafeed server sim/shells sink/blackhole sink/mysql sorter transport transport/badline upstream upstream/fake upstream/fake/workload
 
 # Where `make golden` takes recordings from.
 GOLDEN_SRC ?= ../shared/golden

@@ -140,14 +140,21 @@ func checkPorts(p *pass) {
 	})
 }
 
+// own are the files that a package is: those that are no tests, or all of one that has
+// nothing else to show.
+func own(pkg *Package) []*File {
+	code := slices.DeleteFunc(slices.Clone(pkg.Files), func(f *File) bool { return f.Test })
+	if slices.ContainsFunc(code, func(f *File) bool { return len(f.AST.Decls) > 0 }) {
+		return code
+	}
+	return pkg.Files
+}
+
 // startsGoroutines tells whether a package's own code starts any: by a go
 // statement, by an errgroup, or by a method called Go of anything else.
 func (p *pass) startsGoroutines(pkg *Package) bool {
 	starts := false
-	for _, f := range pkg.Files {
-		if f.Test {
-			continue
-		}
+	for _, f := range own(pkg) {
 		ast.Inspect(f.AST, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GoStmt:
@@ -180,8 +187,8 @@ func checkLeaks(p *pass) {
 // sharesState tells whether a package guards anything against goroutines, its
 // own or its callers'.
 func (p *pass) sharesState(pkg *Package) bool {
-	return slices.ContainsFunc(pkg.Files, func(f *File) bool {
-		return !f.Test && slices.ContainsFunc(p.imports(f), func(i imported) bool { return i.path == "sync" || i.path == "sync/atomic" })
+	return slices.ContainsFunc(own(pkg), func(f *File) bool {
+		return slices.ContainsFunc(p.imports(f), func(i imported) bool { return i.path == "sync" || i.path == "sync/atomic" })
 	})
 }
 

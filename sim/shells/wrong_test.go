@@ -17,6 +17,18 @@ var mutants = flag.String("mutants", "", "which wrong lines are seen to be caugh
 var wrong = []struct{ name, file, right, wrong string }{
 	{"a span is in the log before the log's reader has it", "pipeline/logfeed.go", "		if durable > z.joined {\n", "		if durable >= z.base {\n"},
 	{"a span is written that the log is not told of", "agent/writing.go", "		l.logFrom(x.Span, x.From) // first: rows wait for it\n", ""},
+	{"a DDL counts that is not in the log", "coordinator/owner/redo.go", "l.redo.DDLs(ctx, s.log...)", "l.redo.DDLs(ctx)"},
+	{"the log's meta does not count on the DDLs' files", "redo/lead.go", "	if l.extent.Files > 0 {\n", "	if false {\n"},
+	{"the gate opens before the meta is on the storage", "redo/meta.go", "	next.Claim = false\n	if err", "	next.Claim = false\n	m.gate.Open(next.Resolved)\n	if err"},
+	{"a file goes that begins below the checkpoint", "redo/collect.go", "if f.Max > checkpoint {", "if f.Min > checkpoint {"},
+	{"a file that could not be put is taken for there", "redo/writer.go", "		if err := put(ctx, &w.cfg, w.bucket, w.id, name, data); err != nil {\n			return err\n		}\n		w.mu.Lock()", "		_ = w.bucket.PutNew(ctx, w.id.dir()+name.String(), data)\n		w.mu.Lock()"},
+	{"a DDL that failed is taken for done", "coordinator/owner/errand.go", "			return fmt.Errorf(\"DDL job %d at %d: %w\", e.ddl.Job, e.ddl.TS, err)\n", "			_ = fmt.Errorf(\"DDL job %d at %d: %w\", e.ddl.Job, e.ddl.TS, err)\n"},
+	{"a sync point that failed is taken for noted", "coordinator/owner/errand.go", "		return fmt.Errorf(\"sync point at %d: %w\", ts, err)\n", "		_ = fmt.Errorf(\"sync point at %d: %w\", ts, err)\n"},
+	{"a fence that failed is taken for raised", "coordinator/owner/loop.go", "		return fmt.Errorf(\"fencing off capture %s: %w\", f.Capture, err)\n", "		_ = fmt.Errorf(\"fencing off capture %s: %w\", f.Capture, err)\n"},
+	{"the next run of a reign begins with its first term", "coordinator/owner/begin.go", "Resume{Watermark: l.cfg.Watermark, Term: l.cfg.Term}", "Resume{Watermark: l.cfg.Watermark}"},
+	{"a capture obeys orders of another run", "scheduler/capture.go", "otherEpoch(m.Epoch, c.cfg.Epoch)", "false"},
+	{"who is not in etcd any more is not fenced off", "coordinator/owner/begin.go", "!slices.Contains(r.Writers, id) {", "false {"},
+	{"a DDL without a record is begun before the checkpoint below it is durable", "coordinator/owner/errand.go", "			e.after = d.TS.Prev()\n", ""},
 }
 
 // TestMutants runs seeds over each wrong line, and sees that one of them fails.
