@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo/record"
@@ -219,16 +221,23 @@ var errFound = fmt.Errorf("found")
 // oldest first, so that a removal that is cut off leaves no log that looks whole. What
 // it leaves is one of Folders.
 func Remove(ctx context.Context, b objstore.Bucket, id ID) error {
-	for _, prefix := range []string{id.dir() + "meta/", id.dir()} {
-		objects, err := objstore.All(ctx, b, prefix, "")
-		if err != nil {
+	metas, err := objstore.All(ctx, b, id.dir()+"meta/", "")
+	if err != nil {
+		return err
+	}
+	for _, o := range metas {
+		if err := b.Delete(ctx, o.Name); err != nil {
 			return err
 		}
-		for _, o := range objects {
-			if err := b.Delete(ctx, o.Name); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	rest, err := objstore.All(ctx, b, id.dir(), "")
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(removers)
+	for _, o := range rest {
+		g.Go(func() error { return b.Delete(ctx, o.Name) })
+	}
+	return g.Wait()
 }
