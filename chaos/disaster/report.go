@@ -31,8 +31,8 @@ func behind(d time.Duration) string {
 
 // Write prints results in Markdown.
 func Write(w io.Writer, all []*Result) {
-	fmt.Fprintf(w, "# An upstream that is lost\n\nWhat the last `make disaster` came to: a fake upstream under transfers and DDL, killed with -9 at a drawn moment; every server\n"+
-		"killed after it; `sluice redo apply`; and every table held against what the upstream held at the resolved-ts of the log's meta.\n"+
+	fmt.Fprintf(w, "# An upstream that is lost\n\nWhat the last `make disaster` came to: a fake upstream under transfers and DDL, killed with -9 at a drawn moment; `sluice redo apply`\n"+
+		"once every server is killed, or first among servers that live on; and every table held against what the upstream held at the resolved-ts of the log's meta.\n"+
 		"RPO is the moment of the disaster less that timestamp; the downstream was so far behind then; RTO is all attempts to apply together.\n"+
 		"A third is left to the servers (`on-upstream-loss = \"apply\"`, a grace of %v): nobody runs the command, and the changefeed has to end\n"+
 		"with the reason `upstream lost, applied to TS`; RTO is from the disaster until it has then.\n\n", grace)
