@@ -178,6 +178,54 @@ func TestOpenEndsOnALiveLog(t *testing.T) {
 	}
 }
 
+// A meta that is gone when it is read has a successor, and what was collected since it was
+// listed is not lost.
+func TestOpenWhileMetasMove(t *testing.T) {
+	h := newHandmade(t)
+	h.file(1, 10)
+	h.file(1, 20)
+	h.file(1, 30)
+	h.file(1, 50, 100)
+	h.counted(30, 50, 4, 100)
+	h.lose(1, 2)
+	meta := "default/orders/1-x/" + record.MetaName(h.meta.Stored().Number)
+	moved := false
+	b := &objstoretest.Faulty{Bucket: h.Memory, Decide: func(_ context.Context, c objstoretest.Call) objstoretest.Fault {
+		switch {
+		case c.Op == objstoretest.Get && c.Name == meta && !moved:
+			moved = true
+			h.counted(40, 60, 4, 100)
+		case c.Op == objstoretest.Get && c.Name == h.paths[2]:
+			h.lose(3)
+		}
+		return objstoretest.None
+	}}
+	inv, err := redo.Open(t.Context(), b, testID)
+	must(t, err)
+	if inv.Err() != nil || inv.Meta.Resolved != start+60 || len(inv.Files) != 1 {
+		t.Errorf("meta %+v, %d files: %v", inv.Meta, len(inv.Files), inv.Err())
+	}
+	if _, err := h.Get(t.Context(), h.paths[2], 0, objstore.ToEnd); !moved || !cdcerr.ObjectNotFound.Is(err) {
+		t.Errorf("the log did not move: %v", err)
+	}
+}
+
+// One that ends too soon was whole if those before it are gone.
+func TestMetaIsCutShort(t *testing.T) {
+	h := newHandmade(t)
+	h.file(1, 50)
+	h.counted(0, 20, 0, 0)
+	h.counted(0, 50, 1, 50)
+	h.counted(10, 60, 1, 50)
+	name := "default/orders/1-x/" + record.MetaName(h.meta.Stored().Number)
+	text, err := h.Get(t.Context(), name, 0, objstore.ToEnd)
+	must(t, err)
+	must(t, h.Put(t.Context(), name, text[:len(text)/2]))
+	if _, err = redo.Open(t.Context(), h, testID); !cdcerr.RedoCorrupted.Is(err) {
+		t.Errorf("a reader: %v", err)
+	}
+}
+
 // An older meta never stands for one that was written and is damaged.
 func TestDamagedMeta(t *testing.T) {
 	h := newHandmade(t)

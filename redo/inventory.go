@@ -221,7 +221,8 @@ func (inv *Inventory) writer(ctx context.Context, b objstore.Bucket, e record.Ex
 func (inv *Inventory) missing(ctx context.Context, b objstore.Bucket, e record.Extent, next uint64, f LogFile) error {
 	head, err := readHead(ctx, b, f)
 	switch {
-	case cdcerr.ObjectNotFound.Is(err): // removed since it was listed, by right or not
+	case cdcerr.ObjectNotFound.Is(err) && f.Max <= inv.Meta.Checkpoint: // removed since it was listed, and those before it earlier
+	case cdcerr.ObjectNotFound.Is(err):
 		inv.gap(e, next, f.Number, f.Max)
 	case err != nil && cdcerr.Fate(err) == cdcerr.Retry:
 		return err

@@ -297,35 +297,55 @@ func LastMeta(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, erro
 
 // latest is the meta with the largest number that is not torn, and the largest number
 // that is taken. One that is whole and not what was written may have opened a gate: no
-// older one may stand for it. A meta that is removed between the listing and the reading has a successor.
+// older one may stand for it.
+//
+// A listing may miss what comes and goes while it is made. A meta that is gone when it is
+// read has a successor. So has one that is not alone behind a hole: metas are numbered one
+// after the other, and one goes once a later one is durable; the older claims stay.
 func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64, error) {
-	for {
-		objects, err := objstore.All(ctx, b, id.dir()+"meta/", "")
-		if err != nil {
-			return nil, 0, err
-		}
-		var taken uint64
-		gone := false
-		for _, o := range slices.Backward(objects) {
-			number, err := record.ParseMetaName(o.Name[len(id.dir()):])
-			if err != nil {
-				continue // somebody's copy, or what a tool has left
-			}
-			taken = max(taken, number)
-			m, err := readMeta(ctx, b, id, number)
-			switch {
-			case err == nil:
-				return m, taken, nil
-			case cdcerr.ObjectNotFound.Is(err):
-				gone = true
-			case !cdcerr.RedoTorn.Is(err): // a torn one has opened no gate
-				return nil, 0, fmt.Errorf("the newest meta, without which nobody knows what is downstream: %w", err)
-			}
-		}
-		if !gone {
+	for gone, again := uint64(0), false; ; again = true {
+		m, taken, lost, err := newest(ctx, b, id)
+		switch {
+		case err != nil:
+			return nil, taken, err
+		case lost > gone:
+			gone = lost
+		case m == nil:
 			return nil, taken, cdcerr.RedoMetaNotFound.New("%s holds no meta of %v", b, id)
+		case taken == m.Number && !m.Claim || again:
+			return m, taken, nil
 		}
 	}
+}
+
+// newest is the last meta of one listing, nil where there is none, and the largest number
+// that is gone since.
+func newest(ctx context.Context, b objstore.Bucket, id ID) (m *record.Meta, taken, gone uint64, err error) {
+	objects, err := objstore.All(ctx, b, id.dir()+"meta/", "")
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	behind := uint64(0) // the one that was looked at before
+	for _, o := range slices.Backward(objects) {
+		number, err := record.ParseMetaName(o.Name[len(id.dir()):])
+		if err != nil {
+			continue // somebody's copy, or what a tool has left
+		}
+		taken = max(taken, number)
+		m, err := readMeta(ctx, b, id, number)
+		switch {
+		case err == nil && behind > number+1 && gone == 0:
+			return nil, taken, 0, cdcerr.RedoCorrupted.New("the metas of %v from %d to %d, without which nobody knows what is downstream: those before the last were removed, which is done once it is whole, and it ends too soon", id, number+1, taken)
+		case err == nil:
+			return m, taken, gone, nil
+		case cdcerr.ObjectNotFound.Is(err):
+			gone = max(gone, number)
+		case !cdcerr.RedoTorn.Is(err): // a torn one has opened no gate
+			return nil, taken, 0, fmt.Errorf("the newest meta, without which nobody knows what is downstream: %w", err)
+		}
+		behind = number
+	}
+	return nil, taken, gone, nil
 }
 
 // Collect removes the files that nobody needs, and tells how many. What it cannot

@@ -405,6 +405,10 @@ func (s ddlSink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPo
 	if err := s.refusedLocked(); err != nil {
 		return err
 	}
+	failed := w.injectedLocked()
+	if failed != nil && w.rng.IntN(2) == 0 {
+		return failed
+	}
 	w.inLogLocked(s.n, "sync point", p.TS, 0)
 	if d := &w.down; p.TS > d.synced {
 		if missing := w.wholeLocked(p.TS); missing != "" || p.TS != d.nextSync() {
@@ -415,7 +419,7 @@ func (s ddlSink) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPo
 	} else if d.highest > p.TS {
 		w.failLocked("P6: sync point %d is noted again after row %d", p.TS, d.highest)
 	}
-	return w.injectedLocked()
+	return failed
 }
 
 func (s ddlSink) Checkpoint(_ context.Context, ts tso.TS) error {
@@ -440,8 +444,11 @@ func (s fullSink) Raise(ctx context.Context, id string, term uint64) error {
 	if err := s.refusedLocked(); err != nil {
 		return err
 	}
-	s.w.down.floors[capture.ID(id)] = max(s.w.down.floors[capture.ID(id)], scheduler.Term(term))
-	return s.w.injectedLocked()
+	err := s.w.injectedLocked()
+	if err == nil || s.w.rng.IntN(2) == 0 {
+		s.w.down.floors[capture.ID(id)] = max(s.w.down.floors[capture.ID(id)], scheduler.Term(term))
+	}
+	return err
 }
 
 func (s fullSink) Floors(context.Context) (out []string, err error) {
