@@ -128,7 +128,7 @@ var (
 	LeaveEnded = &Code{"CDC:ErrWriteLeaveEnded", "the leave to write ended before something could commit: whoever gives it could not renew its session in time",
 		"none: the changefeed begins anew from its checkpoint, here or on another capture; if it goes on, check the network to etcd and the load of this machine", Retry}
 	Fenced = &Code{"CDC:ErrWriterFenced", "the downstream does not take what this writer has: another one has its place",
-		"none where another capture, or the same one started again, goes on with the changefeed; if it comes back, two servers write as the same changefeed of the same cluster id: stop one", Retry}
+		"none where another capture, or the same one started again, goes on with the changefeed; after sluice redo apply, pause and resume it; if it comes back, two servers write as the same changefeed of the same cluster id: stop one", Retry}
 	ChangefeedExists = &Code{"CDC:ErrChangeFeedAlreadyExists", "there is a changefeed of this name",
 		"choose another name, or remove the other changefeed", Terminal}
 	ChangefeedNotFound = &Code{"CDC:ErrChangeFeedNotExists", "there is no changefeed of this name",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -31,16 +32,19 @@ type feed struct {
 
 	writing sync.Mutex // held while etcd is written, so that writes are in order
 
-	mu      sync.Mutex
-	life    *changefeed.Life // nil: what etcd keeps cannot be read; guarded by mu
-	broken  error            // why; guarded by mu
-	kept    *meta.Changefeed // as etcd has it; guarded by mu
-	ready   changefeed.Ready // what follows and is not done yet; guarded by mu
-	run     *run             // nil: none; guarded by mu
-	term    scheduler.Term   // the last that a run has given, in this reign and under this name; guarded by mu
-	lost    bool             // etcd has it that the upstream is lost; guarded by mu
-	safe    tso.TS           // what GC has passed, where it was faster than we; guarded by mu
-	safeWhy string           // what PD said of it; guarded by mu
+	mu     sync.Mutex
+	life   *changefeed.Life // nil: what etcd keeps cannot be read; guarded by mu
+	broken error            // why; guarded by mu
+	kept   *meta.Changefeed // as etcd has it; guarded by mu
+	ready  changefeed.Ready // what follows and is not done yet; guarded by mu
+	run    *run             // nil: none; guarded by mu
+	term   scheduler.Term   // the last that a run has given, in this reign and under this name; guarded by mu
+	// reclaims says that an operator wants it to go on since its last run: whoever has its
+	// place downstream, as `redo apply` takes it, has it no longer.
+	reclaims atomic.Bool
+	lost     bool   // etcd has it that the upstream is lost; guarded by mu
+	safe     tso.TS // what GC has passed, where it was faster than we; guarded by mu
+	safeWhy  string // what PD said of it; guarded by mu
 }
 
 // runShift makes room for the runs of one owner between those of the next.

@@ -200,7 +200,11 @@ func (c *Coordinator) Resume(ctx context.Context, id api.FeedID, overwrite tso.T
 		}
 	}
 	err = f.command(ctx, func(l *changefeed.Life) error {
-		return l.Resume(c.cfg.Now(), changefeed.Resumption{Overwrite: overwrite, Present: present})
+		err := l.Resume(c.cfg.Now(), changefeed.Resumption{Overwrite: overwrite, Present: present})
+		if err == nil {
+			f.reclaims.Store(true)
+		}
+		return err
 	})
 	// Also where it could not be persisted the life has moved, and runs as soon as it
 	// can be: the cluster's own hold covers it before this one goes, or it ends by itself.

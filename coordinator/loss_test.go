@@ -14,6 +14,8 @@ import (
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/server"
+	"github.com/sluice-cdc/sluice/sink"
+	"github.com/sluice-cdc/sluice/sink/downstream"
 	"github.com/sluice-cdc/sluice/tso"
 )
 
@@ -163,6 +165,40 @@ func TestOwnerDiesWhileTheRedoLogIsApplied(t *testing.T) {
 	c.gone(dead)
 	must(t, s.down.Restart())
 	c.finished()
+}
+
+// The redo log is applied by hand while the changefeed is paused, as in a drill. It goes on
+// when it is resumed: whoever led it has its place downstream again.
+func TestResumeAfterApply(t *testing.T) {
+	s := newSite(t)
+	c, end := s.guards(2, "10m")
+	must(t, c.owner().Pause(t.Context(), feed))
+	bucket, err := objstore.Open(t.Context(), "file://"+c.dir)
+	must(t, err)
+	defer bucket.Close()
+	all, err := redo.Find(t.Context(), bucket)
+	must(t, err)
+	for range 2 {
+		d, err := downstream.Open(t.Context(), s.down.URI(), downstream.Config{
+			Cluster: all[0].Servers, Changefeed: all[0].Namespace + "/" + all[0].Changefeed, Upstream: all[0].Cluster, Life: all[0].Life(),
+		})
+		must(t, err)
+		leave, err := d.(sink.Usurper).TakeOver(t.Context())
+		must(t, err)
+		inv, err := redo.Open(t.Context(), bucket, all[0])
+		must(t, err)
+		_, err = redo.Apply(t.Context(), bucket, inv, redo.DefaultApply(inv), d, leave)
+		must(t, err)
+		must(t, d.Close())
+	}
+	must(t, c.owner().Resume(t.Context(), feed, 0))
+	c.until("it goes on", func() bool {
+		f, ok := c.feed()
+		return ok && f.State == "normal"
+	})
+	end()
+	c.caught()
+	c.bankIsWhole(50)
 }
 
 // decided tells whether etcd has it that the upstream is lost.

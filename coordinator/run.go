@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/api"
 	"github.com/sluice-cdc/sluice/capture"
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/changefeed"
 	"github.com/sluice-cdc/sluice/coordinator/owner"
 	"github.com/sluice-cdc/sluice/filter"
@@ -67,6 +68,10 @@ func (f *feed) beginRun(ctx context.Context, s changefeed.Start) {
 				fault = of.fault
 			}
 			f.report(changefeed.Report{Run: s.Run, Err: fault})
+			if cdcerr.Fenced.Is(err) && f.reclaims.Swap(false) {
+				f.log.Warn("another one has taken the changefeed's place downstream, and an operator wants it to go on: an owner that is elected now has it again", "error", err)
+				f.reign.resign()
+			}
 		default:
 			f.report(changefeed.Report{Run: s.Run, Done: true})
 		}
