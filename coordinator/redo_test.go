@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,11 +137,19 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		var forgotten []string
-		away := true // the downstream, the first time that it is asked
+		var mu sync.Mutex
+		var forgotten []string // guarded by mu
+		away := true           // the downstream, the first time that it is asked; guarded by mu
+		gone := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(forgotten)
+		}
 		lead := func(life string, at, ahead tso.TS) (*redoLog, func(tso.TS)) {
 			r := logOf(t, dir, life, nil)
 			r.forget = func(_ context.Context, life string) error {
+				mu.Lock()
+				defer mu.Unlock()
 				if away {
 					away = false
 					return cdcerr.MySQLConnection.New("it is away")
@@ -178,15 +187,15 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 		if n := logs(next); n != 2 {
 			t.Errorf("there are %d logs, and the last one makes no snapshot by itself yet", n)
 		}
-		if len(forgotten) > 0 {
-			t.Errorf("%q are forgotten, and their logs are there", forgotten)
+		if len(gone()) > 0 {
+			t.Errorf("%q are forgotten, and their logs are there", gone())
 		}
 		to(210)
 		if n := logs(next); n != 1 {
 			t.Errorf("there are %d logs", n)
 		}
-		if !slices.Equal(forgotten, []string{"2026/1"}) {
-			t.Errorf("%q are forgotten", forgotten)
+		if !slices.Equal(gone(), []string{"2026/1"}) {
+			t.Errorf("%q are forgotten", gone())
 		}
 		cancel()
 		synctest.Wait()
