@@ -40,6 +40,7 @@ type options struct {
 	workers  int
 	hot      bool
 	steady   bool
+	moves    bool
 	redo     int
 	only     string
 	storage  string
@@ -82,6 +83,7 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.BoolVar(&o.strict, "strict", true, "end with an error where something does not hold")
 	flags.BoolVar(&o.hot, "hot", false, "for children: all rows are in one region")
 	flags.BoolVar(&o.steady, "steady", false, "for children: rows are written at a steady rate")
+	flags.BoolVar(&o.moves, "moves", false, "for children: the clock moves while rows wait for their readers")
 	flags.BoolVar(&o.oneTxn, "one", false, "for children: all rows are one transaction")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
 	switch err := flags.Parse(args); {

@@ -56,7 +56,7 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 		if err != nil {
 			return err
 		}
-		b.OneTxn = o.oneTxn
+		b.OneTxn, b.Moves = o.oneTxn, o.moves
 		if o.hot {
 			b.Regions = 1
 		}

@@ -30,6 +30,9 @@ type Bulk struct {
 	// comes before the first COMMIT.
 	OneTxn  bool
 	Regions int // that the rows are spread over; default 8
+	// Moves lets the clock move while the rows wait for their readers: who comes later
+	// than others hears of it only then.
+	Moves bool
 }
 
 // bulkStep is the distance of two transactions in time: 16 to a millisecond.
@@ -287,6 +290,9 @@ func (c *Cluster) bulk(ctx context.Context) error {
 func (c *Cluster) bulkSubscribed(ctx context.Context) error {
 	for _, r := range c.bulkRegions {
 		for !c.hasReader(r.key) {
+			if c.cfg.Bulk.Moves {
+				c.clock.Reach(c.clock.Now().Next())
+			}
 			timer := time.NewTimer(calmPause)
 			select {
 			case <-timer.C:
