@@ -140,11 +140,7 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 		var mu sync.Mutex
 		var forgotten []string // guarded by mu
 		away := true           // the downstream, the first time that it is asked; guarded by mu
-		gone := func() []string {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(forgotten)
-		}
+		gone := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(forgotten) }
 		lead := func(life string, at, ahead tso.TS) (*redoLog, func(tso.TS)) {
 			r := logOf(t, dir, life, nil)
 			r.forget = func(_ context.Context, life string) error {
