@@ -144,9 +144,7 @@ func play(ctx context.Context, role string, o options, say func(any) error) erro
 		result, err = tables(ctx, o)
 	case "lag":
 		result, err = lag(ctx, o.pd, tso.TS(o.start), o.lagFor)
-	case "served":
-		result, err = served(ctx, o)
-	case "served-one":
+	case "served", "served-one":
 		result, err = served(ctx, o)
 	case "logged":
 		result, err = Usage{}, logged(ctx, o)

@@ -363,11 +363,14 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 	if err != nil {
 		return 0, err
 	}
+	what := "the redo log is applied: the downstream is the upstream's snapshot at its end"
+	if len(done.Doubts) > 0 {
+		what = "the redo log is applied: but for the tables named before, the downstream is the upstream's snapshot at its end"
+	}
 	for _, d := range done.Doubts {
 		f.log.Warn("a table is not what upstream had: there was no upstream to be asked", "table", d.Table, "job", d.Job, "ts", d.TS, "why", d.Why)
 	}
-	f.log.Info("the redo log is applied: the downstream is the upstream's snapshot at its end",
-		"resolved-ts", cfg.Merge.To, "time", cfg.Merge.To.Time().UTC(), "inexact tables", len(done.Doubts), "rows", done.Rows, "transactions", done.Txns, "DDLs", done.DDLs)
+	f.log.Info(what, "resolved-ts", cfg.Merge.To, "time", cfg.Merge.To.Time().UTC(), "inexact tables", len(done.Doubts), "rows", done.Rows, "transactions", done.Txns, "DDLs", done.DDLs)
 	return cfg.Merge.To, nil
 }
 

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,10 +84,7 @@ func TestEachGraceIsItsOwn(t *testing.T) {
 	} {
 		v.look(t.Context(), c.guarded, changefeed.Sight{At: c.at, Lost: true})
 		for _, f := range c.guarded {
-			want := false
-			for _, e := range c.ended {
-				want = want || e == f
-			}
+			want := slices.Contains(c.ended, f)
 			if f.ends() != want || !want && !f.away() {
 				t.Errorf("%v: %s ends: %v, and is away: %v", c.at, f.id, f.ends(), f.away())
 			}

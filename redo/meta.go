@@ -299,9 +299,9 @@ func LastMeta(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, erro
 // that is taken. One that is whole and not what was written may have opened a gate: no
 // older one may stand for it.
 //
-// A listing may miss what comes and goes while it is made. A meta that is gone when it is
-// read has a successor. So has one that is not alone behind a hole: metas are numbered one
-// after the other, and one goes once a later one is durable; the older claims stay.
+// A listing may miss what comes and goes while it is made, and a meta that is gone when it
+// is read has a successor: then another listing tells. Claims are never removed, so that
+// one at the end of a listing may be all that was not missed.
 func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64, error) {
 	for gone, again := uint64(0), false; ; again = true {
 		m, taken, lost, err := newest(ctx, b, id)
@@ -319,7 +319,8 @@ func latest(ctx context.Context, b objstore.Bucket, id ID) (*record.Meta, uint64
 }
 
 // newest is the last meta of one listing, nil where there is none, and the largest number
-// that is gone since.
+// that is gone since. Metas are numbered one after the other, and one goes once a later one
+// is durable: so behind a hole there was one, and what is there now was cut short.
 func newest(ctx context.Context, b objstore.Bucket, id ID) (m *record.Meta, taken, gone uint64, err error) {
 	objects, err := objstore.All(ctx, b, id.dir()+"meta/", "")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -16,7 +17,7 @@ import (
 // gets them while the site is there: a stranger's answer would be taken for the upstream's.
 func (s *Site) Lose() error {
 	s.Upstream.Kill()
-	for _, at := range append(append([]string(nil), s.place.PD...), s.place.Stores...) {
+	for _, at := range slices.Concat(s.place.PD, s.place.Stores) {
 		if err := s.occupy(strings.TrimPrefix(at, "http://")); err != nil {
 			return fmt.Errorf("the address %s of the upstream that is gone: %w", at, err)
 		}
@@ -98,10 +99,8 @@ func (s *Site) state(ctx context.Context, what string, wanted ...string) (f Feed
 		if f, err = s.Feed(ctx); err != nil {
 			return err
 		}
-		for _, one := range wanted {
-			if f.State == one {
-				return nil
-			}
+		if slices.Contains(wanted, f.State) {
+			return nil
 		}
 		if f.State == "failed" {
 			return fmt.Errorf("%w: the changefeed: %v", errForGood, f)
