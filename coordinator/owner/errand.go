@@ -30,7 +30,11 @@ func (l *Loop) handOut(r scheduler.Ready) {
 		d := &r.DDLs[i]
 		e := errand{ddl: d, turn: l.turns[d.Job]}
 		delete(l.turns, d.Job)
-		if e.turn.Err == nil && !d.Begun && d.Unrecorded {
+		switch {
+		case e.turn.Err != nil:
+			// The changefeed ends here: what comes before is to be downstream, of all tables.
+			e.after = d.TS.Prev()
+		case !d.Begun && d.Unrecorded:
 			// Nobody but the watermark tells the next owner that it is done. Rows of a
 			// table that it ends would come again, after those of one that it begins.
 			e.after = d.TS.Prev()
