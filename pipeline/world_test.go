@@ -134,10 +134,11 @@ func (w *world) ended() error {
 	}
 }
 
-// resolve moves every open span and the schema to ts.
+// resolve moves every open span and the schema to ts, one after the other.
 func (w *world) resolve(ts tso.TS) {
 	for _, id := range w.up.ids() {
 		w.up.send(id, ts)
+		w.settle()
 	}
 	w.sc.resolve(ts)
 }
