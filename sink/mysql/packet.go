@@ -11,6 +11,7 @@ type packet struct {
 	session *session
 	wait    time.Duration // for the answer
 	max     int           // bytes of statements that go together
+	most    int           // that the server takes at once
 
 	text []byte
 	n    int
@@ -33,7 +34,7 @@ func (p *packet) add(ctx context.Context, text []byte) error {
 	if !p.session.multi {
 		return p.session.exec(ctx, p.wait, string(text))
 	}
-	if p.n > 0 && len(p.text)+1+len(text) > p.max {
+	if p.n > 0 && !p.together(len(p.text)+1+len(text)) {
 		if err := p.send(ctx); err != nil {
 			return err
 		}
@@ -44,6 +45,16 @@ func (p *packet) add(ctx context.Context, text []byte) error {
 	p.text = append(p.text, text...)
 	p.n++
 	return nil
+}
+
+// small is what goes along with whatever comes behind it.
+const small = 4 << 10
+
+// together tells whether what there is and what follows go at once, so many bytes. What
+// begins a transaction waits for a large statement rather than be sent before it: the
+// server would end the transaction if that took long to put together.
+func (p *packet) together(n int) bool {
+	return n <= p.max || len(p.text) <= small && n <= p.most
 }
 
 // send sends what there is. The server ends with the first statement that fails.

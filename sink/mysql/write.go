@@ -282,7 +282,7 @@ func (s *Sink) commit(ctx context.Context, leave sink.Leave, on *session, change
 }
 
 func (s *Sink) transact(ctx context.Context, leave sink.Leave, on *session, conn *sql.Conn, changes []change, plain bool, term uint64) error {
-	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes), text: on.packed}
+	p := packet{session: on, wait: s.cfg.ReadTimeout, max: min(on.maxStatement(), s.cfg.MaxPacketBytes), most: on.maxStatement(), text: on.packed}
 	w := s.writer(on, func(text []byte) error { return p.add(ctx, text) })
 	w.buf = on.printed
 	defer func() { on.printed, on.packed = kept(w.buf), kept(p.text) }()

@@ -74,6 +74,20 @@ func TestRowNearThePacket(t *testing.T) {
 	w.want("select id from t", "1")
 }
 
+// What begins a transaction goes with a large statement: the server would end a
+// transaction that stood still while the statement is put together.
+func TestBeginGoesWithALargeRow(t *testing.T) {
+	w := newWorld(t)
+	p := w.through()
+	tab := w.create("create table t (id int primary key, b longblob)")
+	p.cutAt(cut{text: "BEGIN;", before: true})
+	w.insert(tab, cells("1", strings.Repeat("x", 4*w.sink.cfg.MaxPacketBytes)))
+	if n, _ := p.made(); n != 1 {
+		t.Errorf("BEGIN was sent alone")
+	}
+	w.want("select id from t", "1")
+}
+
 // A transaction that fails in the middle leaves nothing.
 func TestFailureLeavesNothing(t *testing.T) {
 	w := newWorld(t)
