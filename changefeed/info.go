@@ -2,7 +2,10 @@ package changefeed
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -35,6 +38,25 @@ type Info struct {
 	Upstream *Addresses `json:"upstream,omitempty"`
 	// Loss is that the upstream is lost, once that is decided.
 	Loss *Loss `json:"upstream-loss,omitempty"`
+
+	later *later // nil: nothing
+}
+
+// later is what a later release has written beside what is known here. It is kept where
+// the changefeed is written again: while servers are replaced by those of the next release
+// one after another, a changefeed goes from the one to the other and back.
+type later struct {
+	keys []string // their paths
+	read any      // all that stood there; secrets of that release may be in it
+	was  any      // what this release would have written then
+}
+
+// Later are the keys that a later release has written, and that mean nothing here.
+func (i *Info) Later() []string {
+	if i.later == nil {
+		return nil
+	}
+	return i.later.keys
 }
 
 // Trouble is how long a changefeed has not gone on, and how often it was tried.
@@ -67,18 +89,43 @@ func (i *Info) ID() ID { return ID{i.Namespace, i.Name} }
 // Stored is what etcd keeps, secrets in clear. For everything else there is
 // encoding/json, which masks them.
 func (i *Info) Stored() (json.RawMessage, error) {
-	out, err := json.Marshal(tree(reflect.ValueOf(i)))
+	out, err := json.Marshal(tree(reflect.ValueOf(i).Elem()))
 	if err != nil {
+		return nil, cdcerr.Bug("changefeed %s is no JSON: %v", i.ID(), err)
+	}
+	if i.later == nil {
+		return out, nil
+	}
+	now, err := decode(out)
+	if err != nil {
+		return nil, err
+	}
+	if out, err = json.Marshal(i.later.beside(now)); err != nil {
 		return nil, cdcerr.Bug("changefeed %s is no JSON: %v", i.ID(), err)
 	}
 	return out, nil
 }
 
-// ParseInfo reads what Stored wrote. A key that is not known is an error: a later
-// release has written it, and this one would lose it. Keys that are not there have
-// their default.
+// beside is what is written now with what a later release wrote. What comes and goes, as
+// errors do, takes that with it.
+func (l *later) beside(now any) any {
+	read, _ := l.read.(map[string]any)
+	is, _ := now.(map[string]any)
+	was, _ := l.was.(map[string]any)
+	read = maps.Clone(read)
+	for name := range read {
+		if name != "config" && !reflect.DeepEqual(is[name], was[name]) {
+			delete(read, name)
+		}
+	}
+	return strict.Keep(now, l.was, read, reflect.TypeFor[Info](), "json")
+}
+
+// ParseInfo reads what Stored wrote. A key that is not known is a later release's, and
+// kept. Keys that are not there have their default.
 func ParseInfo(text []byte) (*Info, error) {
-	if err := strict.JSON(text, &Info{}); err != nil {
+	var unknown *strict.Error
+	if err := strict.JSON(text, &Info{}); err != nil && !errors.As(err, &unknown) {
 		return nil, cdcerr.ConfigInvalid.Wrap(err, "what is kept of a changefeed, perhaps by a later release")
 	}
 	given, err := decode(text)
@@ -98,11 +145,35 @@ func ParseInfo(text []byte) (*Info, error) {
 	if err != nil {
 		return nil, cdcerr.Bug("what is kept of a changefeed is no JSON: %v", err)
 	}
-	var out Info
-	if err := json.Unmarshal(whole, &out); err != nil {
-		return nil, cdcerr.ConfigInvalid.Wrap(err, "what is kept of a changefeed")
+	out := &Info{}
+	if err := json.Unmarshal(whole, out); err != nil {
+		return nil, cdcerr.ConfigInvalid.Wrap(err, "what is kept of a changefeed, perhaps by a later release")
 	}
-	return &out, out.ID().Validate()
+	if unknown != nil {
+		if err := out.remember(given, unknown); err != nil {
+			return nil, err
+		}
+	}
+	return out, out.ID().Validate()
+}
+
+// remember notes what is not known of what was read.
+func (i *Info) remember(read any, unknown *strict.Error) error {
+	text, err := i.Stored()
+	if err != nil {
+		return err
+	}
+	l := &later{read: read}
+	if l.was, err = decode(text); err != nil {
+		return err
+	}
+	for _, k := range unknown.Keys {
+		l.keys = append(l.keys, k.Path)
+	}
+	slices.Sort(l.keys)
+	l.keys = slices.Compact(l.keys)
+	i.later = l
+	return nil
 }
 
 // Creation is a changefeed that is wanted.

@@ -52,10 +52,10 @@ func TestParseInfo(t *testing.T) {
 		t.Errorf("%+v", short)
 	}
 	for text, code := range map[string]*cdcerr.Code{
-		`{"namespace":"default","changefeed-id":"x","config":{"new_key":1}}`: cdcerr.ConfigInvalid,
-		`{"namespace":"default","changefeed-id":"x","later":1}`:              cdcerr.ConfigInvalid,
-		`{"namespace":"default"}`:                                            cdcerr.ChangefeedIDInvalid,
-		`[`:                                                                  cdcerr.ConfigInvalid,
+		`{"namespace":"default","changefeed-id":"x","config":{"mounter":{"worker_num":"later"},"new_key":1}}`: cdcerr.ConfigInvalid,
+		`{"namespace":"default","changefeed-id":"x","name":1,"name":2}`:                                       cdcerr.ConfigInvalid,
+		`{"namespace":"default"}`: cdcerr.ChangefeedIDInvalid,
+		`[`:                       cdcerr.ConfigInvalid,
 	} {
 		if _, err := ParseInfo([]byte(text)); !code.Is(err) {
 			t.Errorf("%s: %v", text, err)

@@ -120,7 +120,7 @@ func tree(v reflect.Value) any {
 		for i := range v.NumField() {
 			name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 			f := v.Field(i)
-			if name == "-" || strings.Contains(option, "omitempty") && emptyJSON(f) || strings.Contains(option, "omitzero") && f.IsZero() {
+			if name == "-" || !v.Type().Field(i).IsExported() || strings.Contains(option, "omitempty") && emptyJSON(f) || strings.Contains(option, "omitzero") && f.IsZero() {
 				continue
 			}
 			out[name] = tree(f)

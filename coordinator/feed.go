@@ -56,6 +56,7 @@ func newFeed(r *reign, kept *meta.Changefeed) *feed {
 	if f.life != nil {
 		info := f.life.Info()
 		f.lost = info.Loss != nil
+		warnLater(f.log, &info)
 	}
 	f.term = r.spentOn(kept.ID).term
 	if f.broken != nil {
@@ -78,6 +79,13 @@ func (c *Coordinator) infoOf(kept *meta.Changefeed) (*changefeed.Info, error) {
 		return nil, cdcerr.OtherUpstream.New("changefeed %s was made for cluster %d, and PD is of cluster %d", info.ID(), info.UpstreamID, own)
 	}
 	return info, nil
+}
+
+// warnLater says what of a changefeed has no effect on this capture.
+func warnLater(log *slog.Logger, info *changefeed.Info) {
+	if keys := info.Later(); len(keys) > 0 {
+		log.Warn("a later release has written keys of the changefeed that are not known here: they are kept, and have no effect on this capture until it is of that release", "keys", keys)
+	}
 }
 
 func lifeOf(r *reign, kept *meta.Changefeed) (*changefeed.Life, error) {

@@ -44,6 +44,7 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 	if err != nil {
 		return err
 	}
+	warnLater(m.cfg.Log.With("changefeed", info.ID().String()), info)
 	inbox, err := m.cfg.Transport.Orders(info.ID())
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +45,23 @@ func TestOnlyWhatIsDurableIsTold(t *testing.T) {
 	f.kept = &meta.Changefeed{Status: statusOf(life.Status())}
 	if got := f.describe(true); got.Checkpoint != ms(50) || got.Resolved != ms(60) {
 		t.Errorf("told %d and %d, which are durable now: %d and %d", got.Checkpoint, got.Resolved, ms(50), ms(60))
+	}
+}
+
+// A key that a later release has written is warned of by its name, its value untold.
+func TestLaterKeysAreWarnedOf(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"namespace":"default","changefeed-id":"x","later":"hush","config":{"filter":{"later_too":"hush"}}}`: 1,
+		`{"namespace":"default","changefeed-id":"x","config":{}}`:                                             0,
+	} {
+		info, err := changefeed.ParseInfo([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		warnLater(slog.New(slog.NewTextHandler(&out, nil)), info)
+		if strings.Count(out.String(), `keys="[config.filter.later_too later]"`) != want || strings.Count(out.String(), "level=WARN") != want || strings.Contains(out.String(), "hush") {
+			t.Errorf("%s: %s", text, out.String())
+		}
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,6 +29,24 @@ type Status struct {
 	Run uint64 `json:"run,omitempty"`
 	// State is a word of the changefeed's life, kept as it comes.
 	State string `json:"state,omitempty"`
+}
+
+// later are the keys of a status that a later release has written, and that stay where an
+// owner of this one writes it again.
+type later map[string]json.RawMessage
+
+// beside adds them to a status.
+func (l later) beside(st *Status) ([]byte, error) {
+	text, err := json.Marshal(st)
+	if err != nil || len(l) == 0 {
+		return text, err
+	}
+	out := later{}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, err
+	}
+	maps.Copy(out, l)
+	return json.Marshal(out)
 }
 
 // follows checks that a status may come after another one (P3). The zero Status
@@ -64,6 +85,7 @@ type Changefeed struct {
 	infoErr, statusErr error
 
 	status         Status // as it was read, whatever becomes of Status
+	later          later
 	infoRevision   int64
 	statusRevision int64
 }
@@ -81,7 +103,7 @@ func (c *Changefeed) take(k key, kv *mvccpb.KeyValue) {
 		}
 	case statusKey:
 		c.statusRevision = kv.ModRevision
-		c.Status, c.statusErr = parseStatus(kv)
+		c.Status, c.later, c.statusErr = parseStatus(kv)
 		c.status = c.Status
 	}
 }
@@ -98,15 +120,20 @@ func (c *Changefeed) whole() {
 	}
 }
 
-func parseStatus(kv *mvccpb.KeyValue) (Status, error) {
-	var st Status
-	if err := json.Unmarshal(kv.Value, &st); err != nil {
-		return Status{}, corrupted(kv, err)
+func parseStatus(kv *mvccpb.KeyValue) (st Status, more later, err error) {
+	for _, into := range []any{&st, &more} {
+		if err := json.Unmarshal(kv.Value, into); err != nil {
+			return Status{}, nil, corrupted(kv, err)
+		}
 	}
 	if st.CheckpointTS == 0 || st.CheckpointTS > st.ResolvedTS {
-		return Status{}, corrupted(kv, nil)
+		return Status{}, nil, corrupted(kv, nil)
 	}
-	return st, nil
+	for f := range reflect.TypeFor[Status]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		delete(more, name)
+	}
+	return st, more, nil
 }
 
 // Changefeeds are all changefeeds, by namespace and name.
@@ -161,7 +188,7 @@ func (s *Store) CreateChangefeed(ctx context.Context, f Fence, id ChangefeedID, 
 	if err := st.follows(Status{Epoch: st.Epoch}); err != nil {
 		return nil, err
 	}
-	ops, err := s.writes(id, info, &st)
+	ops, err := s.writes(id, info, &st, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +204,7 @@ func (s *Store) CreateChangefeed(ctx context.Context, f Fence, id ChangefeedID, 
 }
 
 // writes are the operations that write an info, a status, or both.
-func (s *Store) writes(id ChangefeedID, info json.RawMessage, st *Status) ([]clientv3.Op, error) {
+func (s *Store) writes(id ChangefeedID, info json.RawMessage, st *Status, more later) ([]clientv3.Op, error) {
 	var ops []clientv3.Op
 	if info != nil {
 		switch {
@@ -192,7 +219,7 @@ func (s *Store) writes(id ChangefeedID, info json.RawMessage, st *Status) ([]cli
 		if st.CheckpointTS == 0 {
 			return nil, cdcerr.Bug("changefeed %s: a status without checkpoint-ts", id)
 		}
-		value, err := json.Marshal(st)
+		value, err := more.beside(st)
 		if err != nil {
 			return nil, cdcerr.Bug("changefeed %s: %v", id, err)
 		}
@@ -213,7 +240,7 @@ func (s *Store) Put(ctx context.Context, f Fence, was *Changefeed, info json.Raw
 	if err := st.follows(was.status); err != nil {
 		return nil, err
 	}
-	ops, err := s.writes(was.ID, info, &st)
+	ops, err := s.writes(was.ID, info, &st, was.later)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,13 @@ func laterVersion(t *testing.T) protoreflect.FileDescriptor {
 		"message Span {", "message Span {\n  fixed64 later = 100;",
 		"message Status {", "message Status {\n  sint64 later = 100;",
 		"message Hello {", "message Hello {\n  Later later = 100;",
+		"message Welcome {", "message Welcome {\n  Later later = 100;",
+		"message Ping {}", "message Ping { Later later = 100; }",
+		"message Pong {}", "message Pong { Later later = 100; }",
+		"message Refusal {", "message Refusal {\n  Later later = 100;",
+		"message Changefeed {", "message Changefeed {\n  Later later = 100;",
+		"message Passed {", "message Passed {\n  sint64 later = 100;",
+		"message Progress {", "message Progress {\n  fixed64 later = 100;",
 		"VERB_STOP = 3;", "VERB_STOP = 3;\n  VERB_LATER = 4;",
 		"PHASE_STOPPED = 5;", "PHASE_STOPPED = 5;\n  PHASE_LATER = 6;",
 	)
