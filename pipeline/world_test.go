@@ -68,8 +68,7 @@ func startWith(t *testing.T, quota int64, configure func(*pipeline.Config), at .
 	}
 	in, end := ingested(w.up, w.rows)
 	ctx, stop := context.WithCancel(context.Background())
-	w.stop = stop
-	w.p = pipeline.New(cfg, in, w.sc, w.down)
+	w.stop, w.p = stop, pipeline.New(cfg, in, w.sc, w.down)
 	go func() {
 		defer close(w.done)
 		w.err = w.p.Run(ctx)
