@@ -36,6 +36,8 @@ type PartConfig struct {
 	Epoch uint64
 	// Floor is the least owner who may be obeyed: scheduler.CaptureConfig has the rule.
 	Floor scheduler.Revision
+	// Lives is how many lives of scheduler's half there were in this run and process.
+	Lives uint64
 	// StartTS is where the changefeed was created to begin, Checkpoint the durable
 	// watermark when the part began.
 	StartTS, Checkpoint tso.TS
@@ -143,7 +145,7 @@ func NewPart(cfg PartConfig, path Path) (*Part, error) {
 		return nil, err
 	}
 	half, err := scheduler.NewCapture(scheduler.CaptureConfig{
-		ID: cfg.ID, Epoch: cfg.Epoch, Incarnation: 1, Floor: cfg.Floor, Gated: cfg.Redo != nil, StatusesMax: scheduler.StatusesMax,
+		ID: cfg.ID, Epoch: cfg.Epoch, Incarnation: cfg.Lives + 1, Floor: cfg.Floor, Gated: cfg.Redo != nil, StatusesMax: scheduler.StatusesMax,
 	})
 	if err != nil {
 		return nil, err

@@ -106,6 +106,29 @@ func Fate(err error) Class {
 	return Retry
 }
 
+// Local tells whether an error of this code may be of one capture alone: it does not reach
+// what others reach, or its disk fails. Who is not named is the same for all: what does not
+// fit downstream, or cannot be decoded, does so nowhere.
+func (c *Code) Local() bool {
+	switch c {
+	case PDUnreachable, EventFeed, RegionLookup, SnapshotRead, LockResolve, MetaUnreachable,
+		DiskFull, SorterIO, MySQLConnection, MySQLAccessDenied,
+		StorageAPI, StorageDenied, StorageGone, StorageFull, RedoElsewhere:
+		return true
+	}
+	return false
+}
+
+// Find is the code of this ID, nil where there is none.
+func Find(id string) *Code {
+	for _, c := range All() {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
 // Bug reports a broken belief: something that no input from outside can cause.
 // It fails one changefeed, never the process (P8).
 func Bug(format string, args ...any) error { return Unexpected.New(format, args...) }

@@ -76,3 +76,27 @@ func TestDetailIsWithoutTheCode(t *testing.T) {
 		}
 	}
 }
+
+// What one capture may meet alone is tried on another one; what is of the data is the same
+// for all.
+func TestLocal(t *testing.T) {
+	for c, want := range map[*cdcerr.Code]bool{
+		cdcerr.MySQLConnection: true, cdcerr.DiskFull: true, cdcerr.PDUnreachable: true, cdcerr.StorageGone: true,
+		cdcerr.MySQLTableDiffers: false, cdcerr.MySQLPacket: false, cdcerr.ExecDDLFailed: false, cdcerr.CorruptRow: false, cdcerr.RedoGap: false, cdcerr.Fenced: false,
+	} {
+		if c.Local() != want {
+			t.Errorf("%s: %v", c.ID, c.Local())
+		}
+	}
+	for _, c := range cdcerr.All() {
+		if c.Local() && c.Class != cdcerr.Retry {
+			t.Errorf("%s is tried on another capture, and is not to be tried again", c.ID)
+		}
+		if cdcerr.Find(c.ID) != c {
+			t.Errorf("%s is not found", c.ID)
+		}
+	}
+	if cdcerr.Find("CDC:ErrOfNobody") != nil {
+		t.Error("a code that there is not is found")
+	}
+}

@@ -72,11 +72,16 @@ func NewFault(err error, addr string, at time.Time) *Fault {
 
 // class is what is done about the fault; a code that nobody knows is tried again.
 func (f *Fault) class() cdcerr.Class {
-	all := cdcerr.All()
-	if i := slices.IndexFunc(all, func(c *cdcerr.Code) bool { return c.ID == f.Code }); i >= 0 {
-		return all[i].Class
+	if c := cdcerr.Find(f.Code); c != nil {
+		return c.Class
 	}
 	return cdcerr.Retry
+}
+
+// Local tells whether it may be the trouble of one capture alone.
+func (f *Fault) Local() bool {
+	c := cdcerr.Find(f.Code)
+	return c != nil && c.Local()
 }
 
 // lost tells whether garbage collection has taken what the changefeed needs: it

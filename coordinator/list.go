@@ -86,6 +86,9 @@ func (f *feed) describe(whole bool) api.Feed {
 	if loop == nil {
 		return out
 	}
+	if out.Error == nil && out.Warning == nil {
+		out.Warning = faultOf(run.keptOut(f.reign.Coordinator))
+	}
 	p := loop.Progress()
 	out.Rows, out.SyncedAt = p.Rows, max(p.Written, run.from).Time()
 	out.Tasks = run.tasks(whole)

@@ -247,13 +247,7 @@ func (m *member) settle(ctx context.Context, g *errgroup.Group) {
 			defer signal(m.wake)
 			defer close(s.done)
 			defer stop()
-			if err := m.sit(own, s, now, floor); err != nil && own.Err() == nil {
-				m.cfg.Log.Warn("this capture takes no part in the changefeed", "changefeed", id.String(), "run", s.run, "error", err)
-				if err := m.excuse(own, s, changefeed.ID{Namespace: id.Namespace, Name: id.Name}, floor, err); own.Err() == nil {
-					m.cfg.Log.Warn("nor can it say so to the owner", "changefeed", id.String(), "run", s.run, "error", err)
-				}
-				<-own.Done()
-			}
+			m.attend(own, s, now, floor)
 			return nil
 		})
 	}

@@ -151,6 +151,7 @@ func (f *feed) loopConfig(info *changefeed.Info, s changefeed.Start) (owner.Conf
 	if cfg.EnableSyncPoint {
 		out.Scheduler.SyncEvery = time.Duration(cfg.SyncPointInterval).Milliseconds()
 	}
+	out.Scheduler.Local = func(text string) bool { return f.reign.decode(scheduler.Fault{Err: text}).Local() }
 	f.reign.split(info, &out)
 	f.mu.Lock()
 	out.Term = f.term
@@ -270,6 +271,26 @@ func (l *ownerLine) Take() (out []owner.Heard) {
 // that tells the run so.
 func (l *ownerLine) Send(m scheduler.Orders) {
 	_ = l.transport.Send(m.Capture, transport.Message{Changefeed: l.changefeed, Orders: &m})
+}
+
+// keptOut is what is shown of captures that have no spans of a run for a while, since they
+// fail and others do not: the one that will rest for longest; nil: there is none.
+func (r *run) keptOut(c *Coordinator) (fault *changefeed.Fault) {
+	loop := r.loop.Load()
+	if loop == nil {
+		return nil
+	}
+	most := uint64(0)
+	for _, s := range loop.Standings() {
+		if s.Ails == "" || s.Rests < most {
+			continue
+		}
+		most, fault = s.Rests, c.decode(scheduler.Fault{Capture: s.ID, Err: s.Ails})
+		fault.Time = c.cfg.Now()
+		fault.Message = fmt.Sprintf("capture %s fails while others do not, and gets none of the changefeed's tables for %v: %s",
+			s.ID, (time.Duration(s.Rests) * owner.Default().TickEvery).Round(time.Second), fault.Message)
+	}
+	return fault
 }
 
 // tasks are what captures have of the run; whole: with the ids of their tables, which

@@ -25,6 +25,8 @@ type seat struct {
 	part atomic.Pointer[agent.Part] // nil until it is made
 	stop context.CancelFunc
 	done chan struct{} // closed when nothing of it goes on
+
+	lives uint64 // of the scheduler's half, until now; of whoever sits
 }
 
 func newSeat(run uint64) *seat { return &seat{run: run, done: make(chan struct{})} }
@@ -35,6 +37,37 @@ func (s *seat) ended() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// What keeps a capture from taking part may be its own, and over soon: a directory that is
+// not mounted yet. Tried again sooner it would only be told again.
+const (
+	sitAgainMin = 5 * time.Second
+	sitAgainMax = time.Minute
+)
+
+// attend takes part in a run until ctx ends, and tells the owner why where it cannot.
+func (m *member) attend(ctx context.Context, s *seat, kept *meta.Changefeed, floor scheduler.Revision) {
+	id := changefeed.ID{Namespace: kept.ID.Namespace, Name: kept.ID.Name}
+	log := m.cfg.Log.With("changefeed", id.String(), "run", s.run)
+	for wait := sitAgainMin; ctx.Err() == nil; wait = min(2*wait, sitAgainMax) {
+		err := m.sit(ctx, s, kept, floor)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.Warn("this capture takes no part in the changefeed", "error", err)
+		resting, stop := context.WithCancel(ctx)
+		if c := cdcerr.Of(err); c != nil && c.Local() {
+			resting, stop = context.WithTimeout(ctx, wait)
+		}
+		obeyed, err := m.excuse(resting, s, id, floor, err)
+		if resting.Err() == nil {
+			log.Warn("nor can it say so to the owner", "error", err)
+			<-resting.Done()
+		}
+		floor = max(floor, obeyed) // an owner that was deposed meanwhile is nobody's any more
+		stop()
 	}
 }
 
@@ -64,7 +97,7 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 			return m.openRows(ctx, info, kept.Status.Epoch, o)
 		},
 		CountEvery: countEvery(&info.Config.Scheduler),
-		Encode:     m.encode, Log: m.cfg.Log,
+		Encode:     m.encode, Log: m.cfg.Log, Lives: s.lives,
 	}
 	if redo != nil {
 		defer redo.close()
@@ -78,31 +111,33 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 	return part.Run(ctx)
 }
 
-// excuse tells the owner of a run why this capture takes no part in it, until ctx ends. It
-// holds nothing and takes nothing.
-func (m *member) excuse(ctx context.Context, s *seat, id changefeed.ID, floor scheduler.Revision, why error) error {
+// excuse tells the owner of a run why this capture takes no part in it, until ctx ends, and
+// gives the last owner that it has heard. It holds nothing and takes nothing.
+func (m *member) excuse(ctx context.Context, s *seat, id changefeed.ID, floor scheduler.Revision, why error) (scheduler.Revision, error) {
 	inbox, err := m.cfg.Transport.Orders(id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer inbox.Close()
-	half, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: m.cfg.Self.ID, Epoch: s.run, Incarnation: 1, Floor: floor, StatusesMax: scheduler.StatusesMax})
+	s.lives++
+	half, err := scheduler.NewCapture(scheduler.CaptureConfig{ID: m.cfg.Self.ID, Epoch: s.run, Incarnation: s.lives, Floor: floor, Fault: m.encode(why), StatusesMax: scheduler.StatusesMax})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	half = half.Next(m.encode(why))
 	line := &partLine{transport: m.cfg.Transport, inbox: inbox, changefeed: id}
 	for {
 		select {
 		case <-line.Ready():
 		case <-ctx.Done():
-			return ctx.Err()
+			return half.Owner(), ctx.Err()
 		}
 		for _, o := range line.Take() {
 			half.Step(o)
 		}
 		if r := half.Tick(m.stage()); r.Report != nil {
-			r.Report.Complete = false // or spans would be given to it
+			// That it has nothing is all that it tells: it says nothing under the term that it is
+			// given for that, or spans would be given to it.
+			r.Report.Complete = r.Report.Fault != ""
 			line.Report(*r.Report)
 		}
 	}

@@ -142,7 +142,7 @@ func (c *Capture) Step(m Orders) {
 	if m.Incarnation == 0 || outgrown(m.Term, c.term) {
 		return // who asks does not know what there is
 	}
-	c.known = true
+	c.known, c.cfg.Fault = true, "" // who is elected later need not know: it may have spans again
 	c.acknowledged(m.Ack)
 	for _, x := range m.Orders {
 		c.obey(x)

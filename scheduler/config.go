@@ -32,6 +32,15 @@ type Config struct {
 	// it said so last, if another hears it.
 	DeafTicks uint64
 
+	// Local tells whether an error that a capture told may be of that capture alone: then
+	// its spans go elsewhere, if somebody else is there, and it is given none for RestTicks,
+	// twice as long each time up to RestMaxTicks. So it is where a fenced downstream is no
+	// further for StuckTicks, and the capture warns of such an error. Nil: none is.
+	Local        func(text string) bool
+	RestTicks    uint64
+	RestMaxTicks uint64
+	StuckTicks   uint64
+
 	// BatchMax bounds what one tick does of each kind of work; OrdersMax one message;
 	// MovesMax how many spans are on the move because a policy wants it.
 	BatchMax  int
@@ -71,11 +80,14 @@ func Default() Config {
 		SilentTicks:    30, // a second and a half; a capture reports every tick that it moves, and 5 times a second else
 		BrokenTicks:    6,  // 300 ms to come back on another connection
 		HeartbeatTicks: 4,
-		BalanceTicks:   100,   // a new capture gets its share within five seconds
-		DeafTicks:      200,   // ten seconds: a way that is broken now and then would let spans come and go
-		BatchMax:       5_000, // 20 ms of the owner's time; a capture with 100,000 spans is taken over within a second
-		OrdersMax:      4096,  // half a megabyte on the wire
-		MovesMax:       100,   // each stalls one table for a few round trips
+		BalanceTicks:   100,    // a new capture gets its share within five seconds
+		DeafTicks:      200,    // ten seconds: a way that is broken now and then would let spans come and go
+		RestTicks:      200,    // the same
+		RestMaxTicks:   12_000, // ten minutes
+		StuckTicks:     60,     // three seconds: a database that is started again is back, or others warn too
+		BatchMax:       5_000,  // 20 ms of the owner's time; a capture with 100,000 spans is taken over within a second
+		OrdersMax:      4096,   // half a megabyte on the wire
+		MovesMax:       100,    // each stalls one table for a few round trips
 		// A part more is one in the owner's hands for good; a split or merge reads on anew, on other captures.
 		Split: SplitConfig{PartMax: 100, RestTicks: 1200},
 	}
@@ -88,6 +100,8 @@ func (c *Config) Validate() error {
 		return cdcerr.InvalidArgument.New("Owner %d: an owner has a revision above 0", c.Owner)
 	case c.ResendTicks == 0 || c.SilentTicks == 0 || c.BrokenTicks == 0 || c.HeartbeatTicks == 0 || c.BalanceTicks == 0 || c.DeafTicks == 0:
 		return cdcerr.InvalidArgument.New("ResendTicks, SilentTicks, BrokenTicks, HeartbeatTicks, BalanceTicks, DeafTicks: must be above 0, since 0 would be always")
+	case c.Local != nil && (c.RestTicks == 0 || c.RestMaxTicks < c.RestTicks || c.StuckTicks == 0):
+		return cdcerr.InvalidArgument.New("RestTicks %d, RestMaxTicks %d, StuckTicks %d: must be above 0, and the second no less than the first", c.RestTicks, c.RestMaxTicks, c.StuckTicks)
 	case c.BatchMax <= 0 || c.OrdersMax <= 0 || c.MovesMax <= 0:
 		return cdcerr.InvalidArgument.New("BatchMax %d, OrdersMax %d, MovesMax %d: must be above 0, or nothing goes on", c.BatchMax, c.OrdersMax, c.MovesMax)
 	case c.SyncEvery < 0:

@@ -33,6 +33,7 @@ type member struct {
 	barrierNo     uint64 // of the barrier that was sent last
 
 	hearing hearing
+	ail     ailment
 
 	rows    uint64 // what it told of itself
 	written tso.TS
@@ -57,14 +58,15 @@ type Fence struct {
 
 // takes tells whether new spans may be given to it.
 func (m *member) takes() bool {
-	return m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor
+	return m.told && m.term != 0 && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor &&
+		!m.ail.out && (!m.ail.one || len(m.sets) == 0)
 }
 
 // joins tells whether it has just said that it is there, and will take spans as soon as
 // it has answered under its term. Who does not is not waited for longer than a stream
 // that broke.
 func (o *Owner) joins(m *member) bool {
-	return m.asked != 0 && !m.told && !m.broken && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor && o.now-m.asked <= o.cfg.BrokenTicks
+	return m.asked != 0 && !m.told && !m.broken && m.raising == 0 && m.liveness == capture.Alive && !m.draining && !m.hearing.poor && !m.ail.out && o.now-m.asked <= o.cfg.BrokenTicks
 }
 
 func (o *Owner) member(id capture.ID) *member {
@@ -144,8 +146,9 @@ func (o *Owner) lose(m *member) {
 func (o *Owner) renew(m *member) *member {
 	n := &member{
 		id: m.id, incarnation: m.incarnation, term: m.term, liveness: m.liveness, draining: m.draining,
-		hearing: m.hearing, heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut, rows: m.rows, written: m.written, warning: m.warning,
+		hearing: m.hearing, ail: m.ail, heard: o.now, seqIn: m.seqIn, seqOut: m.seqOut, rows: m.rows, written: m.written, warning: m.warning,
 	}
+	n.ail.stuck = 0
 	o.members[slices.Index(o.members, m)] = n
 	o.lose(m)
 	return n
@@ -238,7 +241,7 @@ func (o *Owner) Step(r Report) {
 		m.incarnation, m.seqIn, m.rows, m.warning = r.Incarnation, 0, 0, ""
 		m.term = max(m.term, r.Term)
 		if r.Fault != "" {
-			o.faults = append(o.faults, Fault{m.id, r.Fault})
+			o.fails(m, r.Fault)
 		}
 	}
 	if late(r.Seq, m.seqIn) || outgrown(r.Term, m.term) {
@@ -265,6 +268,7 @@ func (o *Owner) Step(r Report) {
 	if !r.Complete {
 		return
 	}
+	m.feels(o, &r)
 	o.complete(m, r.Floor)
 	o.recount(m, r.Writes)
 	m.told = true

@@ -129,11 +129,11 @@ type Report struct {
 	Statuses []Status
 	Deaf     bool   // it does not hear all of the upstream, as far as it can tell
 	Fault    string // why the capture cannot go on with what it has; it holds nothing
+	Warning  string // what it rides out at this moment, "" for nothing
 
 	// What the capture's shell adds for whoever looks on; nothing is decided by it.
 	Rows    uint64 // written in this life
 	Written tso.TS // the commit-ts of the last of them; 0 for none
-	Warning string // what it rides out at this moment, "" for nothing
 }
 
 func (v Verb) String() string {

@@ -62,6 +62,8 @@ type Owner struct {
 	cuts   []CutRequest
 	run    []DDL
 	faults []Fault
+	ailing []Fault // that may be of one capture alone, not looked at yet
+	spared []Fault // of captures whose spans go elsewhere
 	note   tso.TS
 	trace  []Transition
 	moves  []tso.Move
@@ -112,6 +114,9 @@ type Standing struct {
 	Rows     uint64
 	Written  tso.TS
 	Warning  string
+	// Ails is the error for which it is kept out, "" for none, and Rests for how many ticks.
+	Ails  string
+	Rests uint64
 	// Silent is for how many ticks nothing has come from a capture that the changefeed
 	// waits for: as long as it is a member and not fenced off, nobody else may write what
 	// it has, or may have.
@@ -137,6 +142,7 @@ type Ready struct {
 	Cuts      []CutRequest // borders to be looked up, then told by Cut
 	Messages  []Orders
 	Faults    []Fault
+	Spared    []Fault      // of captures that are kept out for a while, since others are well
 	Warnings  []Fault      // what captures ride out, each when it is other than before
 	Trace     []Transition // to be logged
 	Moves     []tso.Move
@@ -308,6 +314,7 @@ func (o *Owner) Tick(v View) Ready {
 func (o *Owner) Look(v View) Ready {
 	o.meet(v)
 	o.watch()
+	o.nurse()
 	o.takeOver()
 	if o.rebuilding {
 		o.rebuilt()
@@ -323,10 +330,11 @@ func (o *Owner) Look(v View) Ready {
 	o.speak()
 	r := Ready{
 		Watermark: o.mark, Log: o.log, Urgent: o.urgent(),
-		Fences: o.fences, Cuts: o.cuts, DDLs: o.run, Sync: o.note, Messages: o.out, Faults: o.faults, Warnings: o.warnings, Trace: o.trace, Moves: o.moves, Err: o.err,
+		Fences: o.fences, Cuts: o.cuts, DDLs: o.run, Sync: o.note, Messages: o.out, Faults: o.faults, Spared: o.spared, Warnings: o.warnings, Trace: o.trace, Moves: o.moves, Err: o.err,
 	}
 	o.log.Extents = nil
-	o.fences, o.cuts, o.run, o.note, o.out, o.faults, o.warnings, o.trace, o.moves = nil, nil, nil, 0, nil, nil, nil, nil, nil
+	o.fences, o.cuts, o.run, o.note, o.out, o.trace, o.moves = nil, nil, nil, 0, nil, nil, nil
+	o.faults, o.spared, o.warnings = nil, nil, nil
 	return r
 }
 
@@ -408,10 +416,14 @@ func (o *Owner) Rows() (n uint64, written tso.TS) { return o.rows, o.written }
 func (o *Owner) Standings() []Standing {
 	out := make([]Standing, 0, len(o.members))
 	for _, m := range o.members {
-		out = append(out, Standing{
+		s := Standing{
 			ID: m.id, Told: m.told, Takes: m.takes(), Liveness: m.liveness, Draining: m.draining, Deaf: o.deaf(m), Sets: len(m.sets),
 			Floor: m.floor, Rows: m.rows, Written: m.written, Warning: m.warning, Silent: o.silent(m),
-		})
+		}
+		if m.ail.out {
+			s.Ails, s.Rests = m.ail.text, m.ail.until-o.now
+		}
+		out = append(out, s)
 	}
 	return out
 }

@@ -33,7 +33,7 @@ import (
 //	to 150                                         every capture writes up to where it may, at most 150
 //	schema 150 [ddl=7@120 tables=1 add=3[@130] drop=1 whole=1,3 divisible=1 done|begun|unrecorded]
 //	executed 7 | synced 200 | raised a | move 1 b | rebalance
-//	restart a                                      a new life of a's half
+//	restart a [the disk is full]                   a new life of a's half, and why; what names a disk may be of a capture alone
 //	wrote a 7@120 [slow disk]                      what its reports say from now on: rows, the last, a warning
 //	deaf a | hearing a                             it hears all of the upstream, or does not
 //	load a 1 regions=9 [traffic=5] | cut 1 m       of each of a table's spans that it writes; borders as letters
@@ -190,7 +190,7 @@ func (s *story) tell(w []string, o map[string]string) {
 	case "restart":
 		h := s.halves[capture.ID(w[1])]
 		h.rows, h.upto, h.warning = 0, 0, ""
-		h.Capture, h.written, h.reports = h.Next("it failed"), map[span.Span]tso.TS{}, nil
+		h.Capture, h.written, h.reports = h.Next(cmp.Or(strings.Join(w[2:], " "), "it failed")), map[span.Span]tso.TS{}, nil
 		h.Schema(s.schema)
 	case "load":
 		h := s.halves[capture.ID(w[1])]
@@ -218,6 +218,7 @@ func (s *story) newOwner(rev string, o map[string]string) {
 	cfg.Owner, cfg.Epoch = scheduler.Revision(s.number(rev[1:])), 1
 	cfg.ResendTicks, cfg.SilentTicks, cfg.BrokenTicks, cfg.HeartbeatTicks, cfg.BalanceTicks = 5, 4, 2, 2, 1000
 	cfg.Split = scheduler.SplitConfig{Regions: 10, PartMax: 8}
+	cfg.Local, cfg.RestTicks, cfg.RestMaxTicks, cfg.StuckTicks = func(text string) bool { return strings.Contains(text, "disk") }, 10, 20, 3
 	if v := o["each"]; v != "" {
 		cfg.Split.Each = uint32(s.number(v))
 	}
@@ -335,6 +336,9 @@ func (s *story) tick() {
 	}
 	for _, f := range r.Warnings {
 		s.say("warning of %s: %s", f.Capture, f.Err)
+	}
+	for _, f := range r.Spared {
+		s.say("kept out is %s: %s", f.Capture, f.Err)
 	}
 	for _, f := range r.Faults {
 		s.say("fault of %s: %s", f.Capture, f.Err)

@@ -91,7 +91,9 @@ func (n *node) tick(w *world) {
 		n.work(w, x)
 	}
 	if r.Report != nil {
-		r.Report.Deaf = n.deaf
+		if r.Report.Deaf = n.deaf; n.deaf {
+			r.Report.Warning = "it is not well"
+		}
 		w.send(packet{from: n.at, to: w.ownerOf(r.Report.Owner), report: r.Report})
 	}
 }

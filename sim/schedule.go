@@ -21,6 +21,7 @@ type setting struct {
 	split     bool   // tables are in parts when the calm ends
 	gated     bool   // there is a redo log
 	lazy      uint32 // stops, and getting ready, take about so many turns
+	local     bool   // what captures fail of, or warn of, may be of one of them alone
 }
 
 // flavour is of what there is more than usual.
@@ -42,6 +43,7 @@ func (s setting) owner() scheduler.Config {
 	return scheduler.Config{
 		Epoch: 1, SyncEvery: s.syncEvery, Gated: s.gated,
 		ResendTicks: 3, SilentTicks: 8, BrokenTicks: 2, HeartbeatTicks: 2, BalanceTicks: 12, DeafTicks: 10,
+		Local: func(string) bool { return s.local }, RestTicks: 10, RestMaxTicks: 40, StuckTicks: 4,
 		BatchMax: s.batch, OrdersMax: 2, MovesMax: 2,
 		Split: scheduler.SplitConfig{Regions: 10, PartMax: 4},
 	}
@@ -153,6 +155,7 @@ func plan(seed uint64, steps int) (setting, []action) {
 	s.split = s.calm > 0 && rng.IntN(3) == 0
 	s.fenced = s.fenced || s.flavour == ghosts
 	s.gated = rng.IntN(2) == 0
+	s.local = s.drifts&1 == 0
 	table := weights(rng.IntN(3) == 0)
 	s.flavour.season(&table)
 	total := 0

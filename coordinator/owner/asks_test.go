@@ -42,6 +42,47 @@ func TestFaultsAndWarnings(t *testing.T) {
 	})
 }
 
+// What may be one capture's own trouble has its tables go elsewhere within seconds, and the
+// run goes on, without it for a while; when the one that took over meets the same, the run ends.
+func TestTroubleOfOneCapture(t *testing.T) {
+	cluster(t, two, []int64{1, 2}, func(w *world) {
+		fails := func(id capture.ID, why string) {
+			w.change(func() {
+				p := w.parts[id]
+				p.half, p.at, p.ddls = p.half.Next(why), map[span.Span]tso.TS{}, 0
+			})
+		}
+		l, _, end := w.lead(5, func(c *owner.Config) {
+			c.Scheduler.Local = func(text string) bool { return strings.Contains(text, "disk") }
+			c.Fault = func(f scheduler.Fault) error { return cdcerr.DiskFull.New("%s of %s", f.Err, f.Capture) }
+		})
+		w.to(ms(10))
+		fails("b", "disk")
+		w.to(ms(20))
+		if w.saved() != ms(20) {
+			t.Errorf("saved %d", w.saved())
+		}
+		for _, s := range l.Standings() {
+			if want := map[capture.ID]int{"a": 2}[s.ID]; s.Sets != want || (s.Ails == "disk") != (s.ID == "b") {
+				t.Errorf("%+v", s)
+			}
+		}
+		later(40 * time.Second)
+		w.to(ms(30))
+		for _, s := range l.Standings() {
+			if s.Sets != 1 || s.Ails != "" {
+				t.Errorf("after its rest: %+v", s)
+			}
+		}
+		fails("b", "disk")
+		w.to(ms(40))
+		fails("a", "disk")
+		if text := ends(t, end, cdcerr.DiskFull.Is); !strings.Contains(text, "disk of a") {
+			t.Error(text)
+		}
+	})
+}
+
 // A floor that goes back is a belief that does not hold: the run ends with what led
 // there, and saves nothing any more.
 func TestBrokenBelief(t *testing.T) {

@@ -89,6 +89,9 @@ func (l *Loop) tell(r scheduler.Ready) {
 	for _, f := range r.Fences {
 		l.cfg.Log.Warn("a capture is fenced off", "changefeed", l.cfg.Changefeed, "capture", f.Capture, "term", f.Term)
 	}
+	for _, f := range r.Spared {
+		l.cfg.Log.Warn("a capture fails while others do not: its spans go elsewhere, and it has none for a while", "changefeed", l.cfg.Changefeed, "capture", f.Capture, "error", f.Err)
+	}
 	for _, w := range r.Warnings {
 		l.cfg.Warn(w)
 	}

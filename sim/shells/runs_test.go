@@ -286,6 +286,11 @@ func (w *world) loop(n *node, l *lead, run uint64) (*owner.Loop, error) {
 	cfg.Changefeed, cfg.Scope, cfg.Line, cfg.Changed, cfg.Watermark, cfg.Term = "d/f", w.scope, line, w.changed[n], w.durable, l.term
 	cfg.Scheduler.Owner, cfg.Scheduler.Epoch, cfg.Scheduler.SyncEvery = rev, run, w.down.syncEvery
 	w.mu.Unlock()
+	if w.local {
+		cfg.Scheduler.Local = func(text string) bool {
+			return strings.Contains(text, errInjected.Error()) && !strings.Contains(text, errFatal.Error())
+		}
+	}
 	cfg.SaveEvery = 100 * time.Millisecond
 	cfg.Members = func() []scheduler.Member {
 		all := w.members(n)

@@ -42,6 +42,7 @@ type world struct {
 	down    downstream
 	storage *storage // nil: there is no redo log
 	splits  bool     // tables are cut; set once
+	local   bool     // what rows' sinks fail of is the trouble of one capture; set once
 	nodes   []*node  // those that run
 	dead    []*node  // whose keys are still in etcd
 	born    int
@@ -161,6 +162,7 @@ func newWorld(rng *rand.Rand) *world {
 		w.storage = newStorage(w, rng)
 	}
 	w.splits = rng.IntN(3) == 0
+	w.local = rng.IntN(2) == 0
 	for i := range 1 + rng.IntN(3) {
 		w.up.create(text("t%d", i))
 	}
