@@ -222,9 +222,16 @@ func (s *rowSink) send(ctx context.Context, leave sink.Leave) error {
 	err := s.w.pass(ctx, 15)
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
+	if s.n.stuck && err == nil {
+		err = s.w.hangLocked(ctx)
+	}
 	if err != nil {
-		if s.n.dead && s.w.rng.IntN(2) == 0 {
+		if s.n.dead && (s.n.stuck || s.w.rng.IntN(2) == 0) {
 			s.w.late++
+			if s.w.down.fenced && s.w.rng.IntN(2) == 0 {
+				s.w.stragglers = append(s.w.stragglers, b)
+				return err
+			}
 			time.AfterFunc(time.Duration(s.w.rng.IntN(3000))*time.Millisecond, func() {
 				s.w.mu.Lock()
 				defer s.w.mu.Unlock()
@@ -445,6 +452,9 @@ func (s fullSink) Raise(ctx context.Context, id string, term uint64) error {
 		return err
 	}
 	err := s.w.injectedLocked()
+	if err == nil && s.w.rng.Float64() < s.w.weather.fence {
+		err = errInjected
+	}
 	if err == nil || s.w.rng.IntN(2) == 0 {
 		s.w.down.floors[capture.ID(id)] = max(s.w.down.floors[capture.ID(id)], scheduler.Term(term))
 	}

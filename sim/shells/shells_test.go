@@ -140,6 +140,9 @@ func play(t *testing.T, seed uint64, all *tally) {
 		if w.failed() == nil {
 			w.settle()
 		}
+		if w.failed() == nil {
+			w.straggle()
+		}
 		if w.storage != nil && w.failed() == nil {
 			w.lose()
 		}
@@ -184,7 +187,7 @@ func (w *world) befall(rng *rand.Rand) {
 		w.move(rng, n)
 	case x < 44:
 		w.mu.Lock()
-		w.weather = weather{drop: rng.Float64() / 3, double: rng.Float64() / 3, slow: rng.Float64() / 2, save: rng.Float64() / 2, sink: rng.Float64() / 8, store: rng.Float64() / 2}
+		w.weather = weather{drop: rng.Float64() / 3, double: rng.Float64() / 3, slow: rng.Float64() / 2, save: rng.Float64() / 2, sink: rng.Float64() / 8, fence: rng.Float64() / 2, store: rng.Float64() / 2}
 		if rng.IntN(2) == 0 {
 			w.weather = weather{}
 		}
@@ -203,6 +206,9 @@ func (w *world) befall(rng *rand.Rand) {
 		n.away = time.Now().Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
 		w.mu.Unlock()
 	case x < 60:
+		if rng.IntN(2) == 0 {
+			w.hang(rng, n)
+		}
 		w.crash(n)
 		if count == 1 || rng.IntN(3) > 0 {
 			w.start()

@@ -62,9 +62,12 @@ type world struct {
 	points  int // to the next at which something happens
 	turns   int // points at which something has
 
-	weather  weather
-	cuts     map[[2]*node]time.Time // until when nothing gets from one to the other
-	late     int
+	weather weather
+	cuts    map[[2]*node]time.Time // until when nothing gets from one to the other
+	late    int
+
+	stragglers []batch // of dead processes, that arrive when nobody expects them any more
+
 	sent     int
 	lost     int
 	over     bool
@@ -74,7 +77,7 @@ type world struct {
 
 // weather is how the network, etcd, the downstream and the log's storage are.
 type weather struct {
-	drop, double, slow, save, sink, store float64
+	drop, double, slow, save, sink, fence, store float64
 }
 
 // node is one run of one server.
@@ -92,6 +95,7 @@ type node struct {
 	lead    *lead
 	floor   scheduler.Revision // the least owner who may be obeyed
 	dead    bool
+	stuck   bool // what it writes is on its way, and stays so
 	life    capture.Liveness
 	lease   time.Time // until when it may write
 	expires time.Time // etcd's
@@ -220,6 +224,35 @@ func (w *world) leaseOf(n *node) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return n.lease
+}
+
+// hang keeps what a node writes on its way for a while.
+func (w *world) hang(rng *rand.Rand, n *node) {
+	w.mu.Lock()
+	n.stuck = true
+	for range 10 {
+		w.up.commit(rng)
+	}
+	w.mu.Unlock()
+	<-time.After(time.Duration(50+rng.IntN(600)) * time.Millisecond)
+}
+
+// hangLocked waits for the end of who is stuck.
+func (w *world) hangLocked(ctx context.Context) error {
+	w.mu.Unlock()
+	<-ctx.Done()
+	w.mu.Lock()
+	return ctx.Err()
+}
+
+// straggle has what a process sent before it died arrive when all is as it should be: as
+// late as a connection likes, where it is not its lease that keeps it from writing.
+func (w *world) straggle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.stragglers {
+		_ = w.arriveLocked(&w.stragglers[i]) // who would hear of it is gone
+	}
 }
 
 // crash ends a node; its key is in etcd for as long as its lease.

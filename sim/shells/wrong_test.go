@@ -24,7 +24,9 @@ var wrong = []struct{ name, file, right, wrong string }{
 	{"a file that could not be put is taken for there", "redo/writer.go", "		if err := put(ctx, &w.cfg, w.bucket, w.id, name, data); err != nil {\n			return err\n		}\n		w.mu.Lock()", "		_ = w.bucket.PutNew(ctx, w.id.dir()+name.String(), data)\n		w.mu.Lock()"},
 	{"a DDL that failed is taken for done", "coordinator/owner/errand.go", "			return fmt.Errorf(\"DDL job %d at %d: %w\", e.ddl.Job, e.ddl.TS, err)\n", "			_ = fmt.Errorf(\"DDL job %d at %d: %w\", e.ddl.Job, e.ddl.TS, err)\n"},
 	{"a sync point that failed is taken for noted", "coordinator/owner/errand.go", "		return fmt.Errorf(\"sync point at %d: %w\", ts, err)\n", "		_ = fmt.Errorf(\"sync point at %d: %w\", ts, err)\n"},
+	{"a fence that failed is taken for raised", "coordinator/owner/loop.go", "		return fmt.Errorf(\"fencing off capture %s: %w\", f.Capture, err)\n", "		_ = fmt.Errorf(\"fencing off capture %s: %w\", f.Capture, err)\n"},
 	{"the next run of a reign begins with its first term", "coordinator/owner/begin.go", "Resume{Watermark: l.cfg.Watermark, Term: l.cfg.Term}", "Resume{Watermark: l.cfg.Watermark}"},
+	{"who is not in etcd any more is not fenced off", "coordinator/owner/begin.go", "!slices.Contains(r.Writers, id) {", "!slices.Contains(r.Writers, id) && false {"},
 	{"a DDL without a record is begun before the checkpoint below it is durable", "coordinator/owner/errand.go", "			e.after = d.TS.Prev()\n", ""},
 }
 
