@@ -119,7 +119,24 @@ func New(info Info, status Status, opts Options, now time.Time) (*Life, error) {
 		l.run, l.continues = status.Run, true
 	}
 	l.kept.info, l.kept.status = true, true
+	l.beginAnew(now)
 	return l, l.check()
+}
+
+// beginAnew counts a trouble that an owner before has had from this owner's beginning, as TiCDC
+// does: it may have been that owner's own, or nobody may have led for a long time, and a
+// changefeed that could go on would be given up at the first error. For how long it may hold
+// GC back nobody begins anew.
+func (l *Life) beginAnew(now time.Time) {
+	if l.info.Trouble == nil || l.info.Trouble.Away {
+		return
+	}
+	t := *l.info.Trouble // what was handed out is not changed
+	t.Since, t.Attempts = now, 0
+	if first := now.Add(backoffFirst); t.RetryAt.After(first) {
+		t.RetryAt = first
+	}
+	l.info.Trouble = &t
 }
 
 // Info is what the changefeed is now.

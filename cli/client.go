@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -34,6 +36,9 @@ type client struct {
 	base           string // http://host:port
 	http           *http.Client
 	user, password string
+	// after waits, and say tells what is waited for.
+	after func(time.Duration) <-chan time.Time
+	say   func(format string, args ...any)
 }
 
 // credentials are who asks, and with which certificate. The file's names are
@@ -128,7 +133,7 @@ func (t *terminal) connect(c *cobra.Command, who credentials) (*client, error) {
 	if (who.Cert == "") != (who.Key == "") {
 		return nil, cdcerr.InvalidArgument.New("--cert and --key go together")
 	}
-	return &client{base: base, user: who.User, password: who.Password,
+	return &client{base: base, user: who.User, password: who.Password, after: t.After, say: t.warn,
 		// Creating a changefeed waits for a downstream that is being tried.
 		http: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}}, nil
 }
@@ -157,13 +162,47 @@ func serverURL(given string, secure bool) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// ask sends a request and reads its answer; in and out may be nil.
+// For how long a question is asked again while nobody leads: a session that runs out, and
+// an election. Between two is what the answer says, within bounds.
+const (
+	leaderless = 15 * time.Second
+	againMin   = 500 * time.Millisecond
+	againMax   = 5 * time.Second
+)
+
+// ask sends a request and reads its answer; in and out may be nil. What only reads is asked
+// again while there is no owner who could answer; what changes something is its caller's to
+// repeat.
 func (c *client) ask(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	for waited := time.Duration(0); ; {
+		later, err := c.askOnce(ctx, method, path, query, in, out)
+		if later = min(max(later, againMin), againMax); method != http.MethodGet || !nobodyLeads(err) || waited+later > leaderless {
+			return err
+		}
+		if waited == 0 {
+			c.say("%v; asking again", err)
+		}
+		select {
+		case <-c.after(later):
+			waited += later
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// nobodyLeads tells whether an error is over when an owner is elected.
+func nobodyLeads(err error) bool {
+	return slices.Contains([]*cdcerr.Code{cdcerr.OwnerNotFound, cdcerr.NotOwner, cdcerr.RequestForward, cdcerr.ServerNotReady}, cdcerr.Of(err))
+}
+
+// askOnce is one request, and after how long the answer says that it may be asked again.
+func (c *client) askOnce(ctx context.Context, method, path string, query url.Values, in, out any) (later time.Duration, err error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return cdcerr.InvalidArgument.Wrap(err, "request")
+			return 0, cdcerr.InvalidArgument.Wrap(err, "request")
 		}
 		body = bytes.NewReader(text)
 	}
@@ -173,30 +212,31 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
-		return cdcerr.InvalidArgument.Wrap(err, "request")
+		return 0, cdcerr.InvalidArgument.Wrap(err, "request")
 	}
 	if c.user != "" {
 		req.SetBasicAuth(c.user, c.password)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return cdcerr.ServerUnreachable.Wrap(dialed(err), "%s", c.base)
+		return 0, cdcerr.ServerUnreachable.Wrap(dialed(err), "%s", c.base)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, answerMax))
 	if err != nil {
-		return cdcerr.ServerUnreachable.Wrap(err, "%s", c.base)
+		return 0, cdcerr.ServerUnreachable.Wrap(err, "%s", c.base)
 	}
 	if res.StatusCode >= http.StatusBadRequest {
-		return c.refusal(res.StatusCode, text)
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // 0: it says nothing
+		return time.Duration(seconds) * time.Second, c.refusal(res.StatusCode, text)
 	}
 	if out == nil {
-		return nil
+		return 0, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return cdcerr.ServerUnreachable.New("%s answers %s %s with what is no answer of Sluice", c.base, method, path)
+		return 0, cdcerr.ServerUnreachable.New("%s answers %s %s with what is no answer of Sluice", c.base, method, path)
 	}
-	return nil
+	return 0, nil
 }
 
 // dialed is a failed request without the request in its text.
