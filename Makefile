@@ -41,11 +41,11 @@ playground: ## a recorded TiDB stream through Sluice into a database in this pro
 test: mariadb objstores ## all tests, then the race pass; installs what they need
 	$(GO) test -timeout 20m ./...
 	$(MAKE) --no-print-directory race
-	@echo 'left to make heavy: the bench of the redo log; redo at all crash points on S3; upstream with the largest recordings, and with a hundred living clusters instead of two; sink/mysql with all recordings by one worker too, and all random cases; under race sink/mysql without its largest recording, and redo with a few recordings and a third of its crashes'
+	@echo 'left to make heavy: redo at all crash points on S3; upstream with the largest recordings, and with a hundred living clusters instead of two; sink/mysql with all recordings by one worker too, and all random cases; under race sink/mysql without its largest recording, and redo with a few recordings and a third of its crashes'
 
 .PHONY: heavy
 heavy: ## the tests of some minutes that make test leaves out, and says so
-	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/... ./sink/mysql ./redo ./bench
+	SLUICE_HEAVY=1 $(GO) test -timeout 30m ./upstream/... ./sink/mysql ./redo
 
 # How many seeds `make chaos-capture` runs, from which on, and how many at the same time.
 RUNS ?= 200

@@ -162,8 +162,7 @@ func (o options) measure(ctx context.Context, role string, result any) (err erro
 			err = context.Cause(ctx)
 		}
 	}()
-	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large" || role == "served-one"), fmt.Sprintf("-hot=%v", o.hot),
-		fmt.Sprintf("-moves=%v", strings.HasPrefix(role, "served")), "-recording", ""}
+	args := []string{"-rows", fmt.Sprint(o.rows), "-interval", o.interval.String(), fmt.Sprintf("-one=%v", role == "large" || role == "served-one"), fmt.Sprintf("-hot=%v", o.hot), "-recording", ""}
 	if role == "lag" {
 		args[len(args)-1] = o.recording
 	}

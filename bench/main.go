@@ -40,7 +40,6 @@ type options struct {
 	workers  int
 	hot      bool
 	steady   bool
-	moves    bool
 	redo     int
 	only     string
 	storage  string
@@ -60,7 +59,7 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.IntVar(&o.rows, "rows", 2_000_000, "rows of 200 bytes that each run streams")
-	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole; 0 leaves them out")
+	flags.IntVar(&o.pairs, "pairs", 5, "pairs of runs, bare and whole; 0 leaves them out. With and without a redo log there are three at most, and one at least")
 	flags.DurationVar(&o.lagFor, "lag", 8*time.Second, "how long lag is watched for each resolved-ts interval; 0 leaves it out")
 	flags.StringVar(&o.recording, "recording", "testdata/golden/workloads/bank.jsonl.gz", "a recording, the load under which lag is watched")
 	flags.IntVar(&o.quota, "quota", 256, "memory quota in MiB, of which one transaction takes four; 0 leaves it out")
@@ -83,7 +82,6 @@ func Main(ctx context.Context, args []string, stdin io.ReadCloser, stdout, stder
 	flags.BoolVar(&o.strict, "strict", true, "end with an error where something does not hold")
 	flags.BoolVar(&o.hot, "hot", false, "for children: all rows are in one region")
 	flags.BoolVar(&o.steady, "steady", false, "for children: rows are written at a steady rate")
-	flags.BoolVar(&o.moves, "moves", false, "for children: the clock moves while rows wait for their readers")
 	flags.BoolVar(&o.oneTxn, "one", false, "for children: all rows are one transaction")
 	flags.DurationVar(&o.interval, "interval", 200*time.Millisecond, "for children: how often resolved-ts moves")
 	switch err := flags.Parse(args); {

@@ -56,7 +56,7 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 		if err != nil {
 			return err
 		}
-		b.OneTxn, b.Moves = o.oneTxn, o.moves
+		b.OneTxn = o.oneTxn
 		if o.hot {
 			b.Regions = 1
 		}
@@ -74,8 +74,7 @@ func serve(ctx context.Context, o options, say func(any) error) error {
 		h.StartTS = cfg.Recording.StartTS
 	}
 	if cfg.Bulk != nil {
-		// The clock stands until somebody is there for the rows, which a capture is once the
-		// schema is known above where it begins.
+		// All rows are above.
 		h.StartTS = cfg.StartTS.Prev()
 	}
 	if err := say(h); err != nil {

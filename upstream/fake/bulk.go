@@ -15,8 +15,8 @@ import (
 
 // Bulk is a load for measuring streams: inserts that are made into the bytes of
 // PREWRITE and COMMIT events before the clock is started, so that sending them
-// costs next to nothing. The rows never reach the store: only who has
-// subscribed to all regions of them before they flow gets them.
+// costs next to nothing. They flow once every region of them has a subscriber. They
+// never reach the store: streams and their scans have them, reads do not.
 type Bulk struct {
 	Snapshot []KV // in the store from the start: the schema of the rows
 
@@ -30,9 +30,6 @@ type Bulk struct {
 	// comes before the first COMMIT.
 	OneTxn  bool
 	Regions int // that the rows are spread over; default 8
-	// Moves lets the clock move while the rows wait for their readers: who comes later
-	// than others hears of it only then.
-	Moves bool
 }
 
 // bulkStep is the distance of two transactions in time: 16 to a millisecond.
@@ -266,7 +263,7 @@ func (c *Cluster) bulk(ctx context.Context) error {
 	if err := c.bulkSubscribed(ctx); err != nil {
 		return err
 	}
-	for i, ev := range c.bulkEvents {
+	for _, ev := range c.bulkEvents {
 		c.clock.Limit(ev.commit)
 		c.clock.Reach(ev.commit)
 		conns, err := c.sendBulk(ev)
@@ -278,7 +275,6 @@ func (c *Cluster) bulk(ctx context.Context) error {
 				return err
 			}
 		}
-		c.bulkEvents[i] = nil
 	}
 	c.clock.Free()
 	c.clock.Reach(c.bulkEnd)
@@ -286,13 +282,12 @@ func (c *Cluster) bulk(ctx context.Context) error {
 }
 
 // bulkSubscribed waits until every region of the rows has a subscriber that is
-// past its scan.
+// past its scan. Meanwhile the clock goes on: there are readers that begin only once
+// they have heard of a resolved-ts.
 func (c *Cluster) bulkSubscribed(ctx context.Context) error {
 	for _, r := range c.bulkRegions {
 		for !c.hasReader(r.key) {
-			if c.cfg.Bulk.Moves {
-				c.clock.Reach(c.clock.Now().Next())
-			}
+			c.clock.Reach(c.clock.Now().Next())
 			timer := time.NewTimer(calmPause)
 			select {
 			case <-timer.C:
@@ -316,6 +311,7 @@ func (c *Cluster) hasReader(key []byte) bool {
 func (c *Cluster) sendBulk(ev *bulkEvent) ([]*conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.bulkSent++
 	var conns []*conn
 	for _, sub := range c.byRegion[c.regionOfLocked(ev.first).ID] {
 		conns = append(conns, sub.conn)
@@ -334,4 +330,40 @@ func (c *Cluster) sendBulk(ev *bulkEvent) ([]*conn, error) {
 		}
 	}
 	return conns, nil
+}
+
+// bulkHistory tells what the events that went out before the subscription left in its
+// range: of a transaction that is still open the PREWRITE, whatever its start-ts, and
+// what was committed above the subscription's ts.
+func (c *Cluster) bulkHistory(sub *subscription, fn func(*cdcpb.Event_Row) bool) error {
+	var rows []*cdcpb.Event_Row
+	at := map[string]*cdcpb.Event_Row{} // no key has two rows
+	for _, ev := range c.bulkEvents[:sub.bulkSent] {
+		if bytes.Compare(ev.last, sub.start) < 0 || len(sub.end) != 0 && bytes.Compare(ev.first, sub.end) >= 0 {
+			continue
+		}
+		var all cdcpb.Event_Entries
+		if err := all.Unmarshal(ev.entries); err != nil {
+			return cdcerr.Bug("bulk event: %v", err)
+		}
+		for _, row := range all.Entries {
+			switch {
+			case !sub.covers(row.Key):
+			case row.Type == cdcpb.Event_PREWRITE:
+				rows, at[string(row.Key)] = append(rows, row), row
+			default:
+				pre := at[string(row.Key)]
+				pre.Type, pre.CommitTs = cdcpb.Event_COMMITTED, row.CommitTs
+			}
+		}
+	}
+	for _, row := range rows {
+		if row.Type == cdcpb.Event_COMMITTED && tso.TS(row.CommitTs) <= sub.after {
+			continue
+		}
+		if !fn(row) {
+			return nil
+		}
+	}
+	return nil
 }

@@ -3,6 +3,8 @@ package fake_test
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/span"
+	"github.com/sluice-cdc/sluice/tso"
 	"github.com/sluice-cdc/sluice/upstream/fake"
 )
 
@@ -73,6 +76,61 @@ func TestBulkRowsOfARange(t *testing.T) {
 	f.resolved(1000<<18 + 1<<18)
 	if len(f.queue) != 1+2*200 {
 		t.Errorf("%d lines", len(f.queue))
+	}
+}
+
+// Who comes while the rows flow, in the midst of their transaction, has from the scan what
+// went out before: prewrites whose commits come live. Who comes later has it all from there.
+func TestBulkRowsForWhoComesLater(t *testing.T) {
+	const rows, begin = 64, tso.TS(1000 << 18)
+	// More than a stream that is not read holds: the first reader stops the flow.
+	c := run(t, fake.Config{
+		Bulk: &fake.Bulk{Rows: rows, Regions: 1, OneTxn: true, Row: bulkRows(rows, 256<<10).Row}, Calm: true, StartTS: begin,
+		ResolvedInterval: 5 * time.Millisecond,
+	})
+	follow := func(after tso.TS) *feed {
+		cl := newClient(t, c)
+		r := cl.regionOf(t, string(bulkKey(0)))
+		f := openFeed(t, cl, r.Leader.StoreId, multiplexed)
+		f.send(cl.request(r, 1, after))
+		return f
+	}
+	until := func(f *feed, word string) {
+		for !slices.ContainsFunc(f.queue, func(line string) bool { return strings.Contains(line, word) }) {
+			f.pull()
+		}
+	}
+	count := func(f *feed, word string) (n int) {
+		for _, line := range f.queue {
+			if strings.Contains(line, word) {
+				n++
+			}
+		}
+		return n
+	}
+	first := follow(begin)
+	until(first, "PREWRITE")
+	second := follow(begin)
+	until(second, "INITIALIZED")
+	if n := count(second, "PREWRITE"); n == 0 || n == rows {
+		t.Errorf("%d prewrites in the scan: this test is about some of them", n)
+	}
+	go func() {
+		for _, err := first.stream.Recv(); err == nil; _, err = first.stream.Recv() {
+		}
+	}()
+	<-c.Replayed()
+	end := c.TS()
+	second.resolved(end)
+	if p, q := count(second, "PREWRITE"), count(second, "COMMIT "); p != rows || q != rows {
+		t.Errorf("in the midst: %d prewrites, %d commits, want %d", p, q, rows)
+	}
+	for after, want := range map[tso.TS]int{begin: rows, end: 0} {
+		third := follow(after)
+		until(third, "INITIALIZED")
+		if n := count(third, "COMMITTED"); n != want || len(third.queue) != want+1 {
+			t.Errorf("after all, from %d: %d committed of %d lines, want %d", after, n, len(third.queue), want)
+		}
 	}
 }
 

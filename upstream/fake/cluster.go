@@ -56,7 +56,9 @@ type Cluster struct {
 	promised   int       // the messages that this took
 	journalErr error     // Run's, once it ends
 
-	bulkRegions []*bulkRegion // these three only by Start and the replay
+	bulkSent int // bulkEvents that went out
+
+	bulkRegions []*bulkRegion // these three do not change once Start has returned
 	bulkEvents  []*bulkEvent
 	bulkEnd     tso.TS
 

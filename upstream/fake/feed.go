@@ -44,6 +44,7 @@ type subscription struct {
 	start, end []byte // raw; within the region
 	after      tso.TS // the scan tells commits above it
 	filterLoop bool
+	bulkSent   int // the bulk events before it, which its scan tells
 
 	// Under Cluster.mu.
 	dead        bool // an error was told, or it was deregistered: nothing more may come
@@ -245,6 +246,7 @@ func (c *Cluster) register(cn *conn, req *cdcpb.ChangeDataRequest) *cdcpb.Error 
 	sub := &subscription{
 		conn: cn, request: req.RequestId, region: r.ID, start: r.RawStart, end: r.RawEnd,
 		after: tso.TS(req.CheckpointTs), filterLoop: req.FilterLoop,
+		bulkSent: c.bulkSent,
 	}
 	sub.clip(req.StartKey, req.EndKey)
 	queue := cn.scans

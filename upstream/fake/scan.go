@@ -63,18 +63,25 @@ func (c *Cluster) scan(ctx context.Context, sub *subscription) error {
 		return !c.isDead(sub)
 	}
 	whole := true
-	snapshot.History(sub.start, sub.end, sub.after, func(ch mvcc.Change) bool {
-		if ch.TxnSource > loopMask || (sub.filterLoop && ch.TxnSource != 0) {
-			return true
-		}
-		row := rowPB(&ch)
+	tell := func(row *cdcpb.Event_Row) bool {
 		if size > 0 && size+rowBytes(row) > chunk {
 			whole = flush()
 		}
 		rows = append(rows, row)
 		size += rowBytes(row)
 		return whole
+	}
+	snapshot.History(sub.start, sub.end, sub.after, func(ch mvcc.Change) bool {
+		if ch.TxnSource > loopMask || (sub.filterLoop && ch.TxnSource != 0) {
+			return true
+		}
+		return tell(rowPB(&ch))
 	})
+	if whole {
+		if err := c.bulkHistory(sub, tell); err != nil {
+			return err
+		}
+	}
 	if !whole || !flush() {
 		return failed
 	}
