@@ -81,8 +81,12 @@ func TestDisasters(t *testing.T) {
 		}
 	}
 	var all []*disaster.Result
+	outage := disaster.Outage
+	if *runs == 0 {
+		outage = 3 * time.Second
+	}
 	for i := range uint64(n) {
-		p := disaster.Draw(*seed + i)
+		p := disaster.Draw(*seed+i, outage)
 		if *runs == 0 {
 			p.After, p.Left, p.Live = min(p.After, 2*time.Second), min(p.Left, time.Second), min(p.Live, time.Second)
 			p.Kills = p.Kills[:min(len(p.Kills), 1)]
@@ -105,8 +109,8 @@ func TestDisasters(t *testing.T) {
 func TestPlans(t *testing.T) {
 	kinds := map[string]int{}
 	for s := range uint64(200) {
-		p := disaster.Draw(s)
-		if fmt.Sprint(p) != fmt.Sprint(disaster.Draw(s)) {
+		p := disaster.Draw(s, disaster.Outage)
+		if fmt.Sprint(p) != fmt.Sprint(disaster.Draw(s, disaster.Outage)) {
 			t.Fatalf("seed %d has two plans", s)
 		}
 		for _, kind := range []string{
@@ -116,12 +120,15 @@ func TestPlans(t *testing.T) {
 		} {
 			kinds[kind]++
 		}
+		for _, trouble := range p.Troubles {
+			kinds[trouble.Name]++
+		}
 	}
-	if len(kinds) != 2+2+4+3+3*3+2+2+3 {
+	if len(kinds) != 2+2+4+3+3*3+2+2+3+5 {
 		t.Errorf("%v", kinds)
 	}
 	var b bytes.Buffer
-	disaster.Write(&b, []*disaster.Result{{Plan: disaster.Draw(1), Wrong: []string{"a|b"}}})
+	disaster.Write(&b, []*disaster.Result{{Plan: disaster.Draw(1, 0), Wrong: []string{"a|b"}}})
 	if !bytes.Contains(b.Bytes(), []byte(`NOT EQUAL: a\|b`)) || !bytes.Contains(b.Bytes(), []byte("0 of 1 are equal")) {
 		t.Error(b.String())
 	}

@@ -16,7 +16,8 @@
 //
 // A Plan is drawn from a seed: who applies the log, where the log is, how slow the downstream is, when the
 // upstream is killed, and what befalls the servers and the command before, meanwhile and
-// after.
+// after. Before it tables are drained and moved, the changefeed is paused, the owner
+// hands over, and the downstream is away for more than a minute.
 //
 // Goroutines: an attempt to apply the log among servers that live has one, which ends
 // with that attempt; Run waits for it.

@@ -20,7 +20,9 @@ type Plan struct {
 	// A server is killed while the load goes on, early enough to be back at the end of it;
 	// a second before the upstream; with it.
 	Early, Before, With Victim
-	Left                time.Duration // how long the servers live on without an upstream
+	// Troubles come one after the other in the midst of the load.
+	Troubles []servers.Event
+	Left     time.Duration // how long the servers live on without an upstream
 	// Live is how long they live on beside the first attempt to apply the log, which takes
 	// the place of whoever writes; 0: all are killed before.
 	Live  time.Duration
@@ -47,8 +49,27 @@ func (v Victim) String() string { return [...]string{"nobody", "a server", "the 
 // grace is for how long an upstream has to be away for the servers to take it for lost.
 const grace = 3 * time.Second
 
-// Draw is the plan of a seed. The log's place is in turn, and who applies it.
-func Draw(seed uint64) Plan {
+// Outage is for how long a downstream is away that is.
+const Outage = 65 * time.Second
+
+// troubles draws what the cluster goes through, outages of so long.
+func troubles(rng *rand.Rand, p *Plan, outage time.Duration) {
+	could := []func() servers.Event{servers.HandedOver, func() servers.Event { return servers.Paused(2 * time.Second) }}
+	if p.Servers > 1 {
+		could = append(could, servers.Drained, servers.Moved)
+	}
+	rng.Shuffle(len(could), func(i, j int) { could[i], could[j] = could[j], could[i] })
+	for _, trouble := range could[:rng.IntN(3)] {
+		p.Troubles = append(p.Troubles, trouble())
+	}
+	if rng.IntN(8) == 0 {
+		p.Troubles = append(p.Troubles, servers.Away(outage))
+	}
+}
+
+// Draw is the plan of a seed, in which the downstream is away for so long, where it is. The
+// log's place is in turn, and who applies it.
+func Draw(seed uint64, outage time.Duration) Plan {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	ms := func(low, high int) time.Duration { return time.Duration(low+rng.IntN(high-low)) * time.Millisecond }
 	victim := func() Victim { return Victim(max(0, rng.IntN(5)-2)) }
@@ -66,6 +87,7 @@ func Draw(seed uint64) Plan {
 		// The servers write what is left as they wrote before: so late that would take minutes.
 		p.Left, p.Live, p.Kills, p.Slow = 0, 0, nil, min(p.Slow, 10*time.Millisecond)
 	}
+	troubles(rng, &p, outage)
 	return p
 }
 
@@ -85,6 +107,9 @@ func (p Plan) String() string {
 		if kill.who != Nobody {
 			words = append(words, fmt.Sprintf("%v killed %s", kill.who, kill.when))
 		}
+	}
+	for _, t := range p.Troubles {
+		words = append(words, t.Name)
 	}
 	switch {
 	case p.Offline:

@@ -112,7 +112,16 @@ func (r *Result) strike(ctx context.Context, s *servers.Site, kill func(Victim) 
 		}
 	}
 	const shortly = time.Second
-	if err := errors.Join(kill(r.Early), wait(ctx, r.After-shortly), kill(r.Before), wait(ctx, shortly)); err != nil {
+	half := (r.After - shortly) / 2
+	if err := errors.Join(kill(r.Early), wait(ctx, half)); err != nil {
+		return nil, err
+	}
+	for _, trouble := range r.Troubles {
+		if err := trouble.Do(ctx, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", trouble.Name, err)
+		}
+	}
+	if err := errors.Join(wait(ctx, r.After-shortly-half), kill(r.Before), wait(ctx, shortly)); err != nil {
 		return nil, err
 	}
 	f, asked := s.Feed(ctx)
