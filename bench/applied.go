@@ -119,7 +119,7 @@ func applied(ctx context.Context, o options) (used Usage, err error) {
 	}
 	used = watch.stop()
 	used.RSS = peakRSS()
-	if want := fmt.Sprintf("Applied %d rows", o.rows); !strings.Contains(said.String(), want) {
+	if want := fmt.Sprintf(" %d rows", o.rows); !strings.Contains(said.String(), want) {
 		return used, fmt.Errorf("no %q in %s", want, &said)
 	}
 	return used, nil

@@ -228,7 +228,11 @@ var (
 	RedoTooYoung = &Code{"CDC:ErrRedoLogTooYoung", "the redo log began on a downstream that was further, and has not come to there yet",
 		"name the changefeed's older log by --incarnation, if there is one that this one has not overtaken yet; with none, only the upstream makes the downstream a snapshot", Terminal}
 	RedoOvertaken = &Code{"CDC:ErrRedoLogOvertaken", "the changefeed went on with a later redo log, so that this one does not make the downstream a snapshot any more",
-		"name the later log by --incarnation; where that is too young, only the upstream makes the downstream a snapshot", Terminal}
+		"name the later log by --incarnation, or where it is by --storage; where that is too young, or there is none, only the upstream makes the downstream a snapshot", Terminal}
+	RedoBehind = &Code{"CDC:ErrRedoLogBehind", "the redo log is not all that there was: its newest meta is gone, so that the downstream may be above what is left of it",
+		"bring the newest meta back from a copy of the storage; sluice redo apply --force applies what there is, and does not call it a snapshot", Terminal}
+	RedoApplied = &Code{"CDC:ErrRedoLogApplied", "a redo log was applied to the downstream before, and what was written there since would be overwritten or left beside it",
+		"none, where the downstream is in use; where nobody has written to it since, sluice redo apply --force applies the log once more, and does not call it a snapshot", Terminal}
 	RedoNeedsUpstream = &Code{"CDC:ErrRedoNeedsUpstream", "a DDL in the redo log brings rows that only the upstream can tell",
 		"leave the named tables out by --filter of sluice redo apply, and restore them by other means", Terminal}
 	RedoForeign = &Code{"CDC:ErrRedoForeignDirectory", "the place belongs to the redo logs of another cluster, or to something else",
@@ -263,7 +267,7 @@ func All() []*Code {
 		TxnTooLarge,
 		MySQLConnection, MySQLReadOnly, MySQLTxn, MySQLDuplicateEntry, MySQLAccessDenied, MySQLTableDiffers, MySQLPacket, MySQLQuery, SameUpstreamDownstream, ExecDDLFailed, DDLNotPortable,
 		StorageURIInvalid, StorageAPI, StorageDenied, StorageGone, StorageFull, StorageUnfit, ObjectExists, ObjectNotFound,
-		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoTooYoung, RedoOvertaken, RedoElsewhere, RedoNeedsUpstream, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
+		RedoConfigInvalid, RedoCorrupted, RedoTorn, RedoGap, RedoTooYoung, RedoOvertaken, RedoBehind, RedoApplied, RedoElsewhere, RedoNeedsUpstream, RedoVersion, RedoForeign, RedoMetaNotFound, RedoStopped,
 		RecordingInvalid,
 	}
 }

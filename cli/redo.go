@@ -39,6 +39,7 @@ func (t *terminal) redoCommand() *cobra.Command {
 	apply.Flags().Bool("enable-profiling", false, "no effect")
 	apply.Flags().String("log-level", "info", "no effect: a command has no log")
 	apply.Flags().StringArray("filter", nil, "a table filter rule, as in filter.rules, as often as there are rules: tables that they leave out are not touched")
+	apply.Flags().Bool("force", false, "go on where the downstream, or the storage, tells that what comes of it is no snapshot, or that a log was applied before; it is not called one then")
 	need(apply, "sink-uri")
 	for _, c := range []*cobra.Command{meta, inspect, verify, apply} {
 		c.Flags().String("storage", "", "where the log is: consistent.storage of the changefeed")
@@ -118,6 +119,10 @@ type logText struct {
 	Problems     []string   `json:"problems,omitempty"`
 	// Inexact are tables of which the log does not make what upstream had, and why.
 	Inexact []string `json:"inexact,omitempty"`
+	// Unproven are reasons for which the downstream is not known to be a snapshot, and
+	// AppliedBefore tells that nothing was done.
+	Unproven      []string `json:"unproven,omitempty"`
+	AppliedBefore bool     `json:"applied-before,omitempty"`
 }
 
 type fileText struct {
@@ -223,7 +228,11 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		return err
 	}
 	return t.withLog(c, func(ctx context.Context, b objstore.Bucket, inv *redo.Inventory) (err error) {
-		if err := inv.Err(); err != nil {
+		force, err := c.Flags().GetBool("force")
+		if err != nil {
+			return err
+		}
+		if err := inv.Err(); err != nil && !(force && cdcerr.RedoBehind.Is(err)) {
 			return err
 		}
 		if said := str(c, "cluster-id"); said != "" && said != inv.ID.Servers {
@@ -243,47 +252,68 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 			if leave, err = u.TakeOver(ctx); err != nil {
 				return err
 			}
-			if inv, err = redo.Open(ctx, b, inv.ID); err == nil {
-				err = inv.Err()
-			}
-			if err != nil {
+			if inv, err = redo.Open(ctx, b, inv.ID); err != nil {
 				return err
 			}
 		}
 		cfg := redo.DefaultApply(inv)
 		cfg.Merge.AheadBytes = limit / 4
 		cfg.TxnBytes = min(limit/8, 1<<30)
-		cfg.Part = part
-		var fetched, told int64
-		begun := time.Now()
-		cfg.Merge.Done = func(f redo.LogFile) {
-			// A tenth at a time: there is one line for each.
-			if fetched += f.Size; fetched*10/max(1, inv.Bytes()) > told {
-				told = fetched * 10 / max(1, inv.Bytes())
-				t.say("%3d %% of the log, up to %d (%s UTC), about %v to go", told*10, f.Max, when(f.Max), toGo(time.Since(begun), fetched, inv.Bytes()))
-			}
-		}
+		cfg.Part, cfg.Force, cfg.Progress = part, force, t.progress()
 		done, err := redo.Apply(ctx, b, inv, cfg, s, leave)
 		if err != nil {
-			return err
+			return applyError(err)
 		}
-		if t.output == "json" {
-			text := logTextOf(inv, false)
-			text.Rows, text.DDLs, text.Inexact = done.Rows, done.DDLs, doubtTexts(done.Doubts)
-			t.print(t.Out, text)
-			return nil
-		}
-		t.applied(inv, done, part.Rows != nil)
+		t.applied(inv, done, part.Rows != nil, strings.HasPrefix(uri, "blackhole://"))
 		return nil
 	})
 }
 
+// applyError is an error of redo.Apply, with the flag that it is about.
+func applyError(err error) error {
+	if cdcerr.TxnTooLarge.Is(err) {
+		return fmt.Errorf("%w; here --memory-limit is that quota: an eighth of it, 1 GiB at most, is what one transaction may take", err)
+	}
+	return err
+}
+
+// progress prints a line for each tenth of the log that is applied.
+func (t *terminal) progress() func(redo.Progress) {
+	var told int64
+	begun := time.Now()
+	return func(p redo.Progress) {
+		if tenths := p.Bytes * 10 / max(1, p.All); tenths > told {
+			told = tenths
+			t.say("%3d %% of the log, up to %d (%s UTC), is applied, about %v to go", told*10, p.TS, when(p.TS), toGo(time.Since(begun), p.Bytes, p.All))
+		}
+	}
+}
+
 // applied says what was applied, and what that proves.
-func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part bool) {
+func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part, nowhere bool) {
+	switch {
+	case t.output == "json":
+		text := logTextOf(inv, false)
+		text.Rows, text.DDLs, text.Inexact = done.Rows, done.DDLs, doubtTexts(done.Doubts)
+		text.Unproven, text.AppliedBefore = done.Unproven, done.Before
+		t.print(t.Out, text)
+		return
+	case nowhere:
+		t.say("Read %d rows of %d transactions and %d DDLs, up to %d (%s UTC): what was to be read is there and whole. Nothing was applied: blackhole:// keeps nothing.",
+			done.Rows, done.Txns, done.DDLs, inv.Meta.Resolved, when(inv.Meta.Resolved))
+		return
+	}
+	if done.Before {
+		t.say("All of the log was applied to this downstream before, up to %d (%s UTC): nothing was changed. --force applies it once more, over whatever was written there since.", inv.Meta.Resolved, when(inv.Meta.Resolved))
+		for _, text := range doubtTexts(done.Doubts) {
+			t.say("It was not the upstream's then in %s.", text)
+		}
+		return
+	}
 	t.say("Applied %d rows of %d transactions and %d DDLs.", done.Rows, done.Txns, done.DDLs)
 	t.say("Servers that still run, or are started again, write to it once more: keep them stopped, or the changefeed paused or removed, before the downstream is used.")
 	proof := fmt.Sprintf("every file of the log in (%d, %d] was there and whole, and nothing above was applied", inv.Meta.Checkpoint, inv.Meta.Resolved)
-	if len(done.Doubts) == 0 && !part {
+	if done.Snapshot() && !part {
 		t.say("The downstream is the upstream's snapshot at %d (%s UTC): %s.", inv.Meta.Resolved, when(inv.Meta.Resolved), proof)
 		return
 	}
@@ -293,6 +323,9 @@ func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part bool) {
 	}
 	for _, text := range doubtTexts(done.Doubts) {
 		t.say("It is not the upstream's in %s.", text)
+	}
+	for _, text := range done.Unproven {
+		t.say("It is not proven to be a snapshot: %s.", text)
 	}
 }
 
@@ -315,6 +348,7 @@ func partOf(c *cobra.Command) (redo.Part, error) {
 	}
 	scope := filter.Scope{Rules: f, ForceReplicate: true}
 	return redo.Part{
+		Name: "--filter " + strings.Join(rules, " --filter "),
 		Rows: func(t *event.Table) bool { return scope.Table(t) == filter.Wanted },
 		DDL: func(d *event.DDL) (*event.DDL, error) {
 			decision, err := scope.DDL(d)

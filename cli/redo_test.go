@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-cdc/sluice/cli"
 	"github.com/sluice-cdc/sluice/event"
+	"github.com/sluice-cdc/sluice/internal/mariadb"
 	"github.com/sluice-cdc/sluice/objstore"
 	"github.com/sluice-cdc/sluice/redo"
 	"github.com/sluice-cdc/sluice/redo/record"
@@ -81,7 +82,7 @@ func TestRedoCommands(t *testing.T) {
 	if status, out, complaint := typedIn(t, "redo", "inspect", "--storage", uri); status != 0 || !strings.Contains(out, "1 files are needed") || !strings.Contains(out, "default/orders") {
 		t.Errorf("%d %s %s", status, out, complaint)
 	}
-	if status, out, complaint := typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://"); status != 0 || !strings.Contains(out, "Applied 0 rows of 0 transactions and 1 DDLs") || !strings.Contains(out, "100 % of the log") || !strings.Contains(out, "about 0s to go") || !strings.Contains(out, "snapshot at 445644800524288000") {
+	if status, out, complaint := typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://"); status != 0 || !strings.Contains(out, "Read 0 rows of 0 transactions and 1 DDLs, up to 445644800524288000") || !strings.Contains(out, "100 % of the log") || !strings.Contains(out, "about 0s to go") || !strings.Contains(out, "Nothing was applied") || strings.Contains(out, "snapshot") {
 		t.Errorf("%d %s %s", status, out, complaint)
 	}
 	if status, _, complaint := typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://", "--cluster-id", "other"); status != cli.StatusTyped || !strings.Contains(complaint, `written by servers with cluster-id "here"`) {
@@ -152,11 +153,37 @@ func TestRedoInexact(t *testing.T) {
 		t.Errorf("%d %s %s", status, out, complaint)
 	}
 	status, out, complaint = typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://", "--filter", "*.*", "--filter", "!d.t")
-	if status != 0 || strings.Contains(out, "is the upstream's snapshot") || !strings.Contains(out, "and 1 DDLs") || !strings.Contains(out, "--filter leaves out were not touched") {
+	if status != 0 || strings.Contains(out, "is the upstream's snapshot") || !strings.Contains(out, "and 1 DDLs") {
 		t.Errorf("%d %s %s", status, out, complaint)
 	}
 	status, _, complaint = typedIn(t, "redo", "apply", "--storage", uri, "--sink-uri", "blackhole://", "--filter", "d")
 	if status == 0 || !strings.Contains(complaint, "--filter: ") {
 		t.Errorf("%d %s", status, complaint)
+	}
+}
+
+// A downstream that the changefeed is not known to have written is not called a snapshot;
+// what was applied is not applied again, and a filter that takes no table is no success.
+func TestRedoApplyTwice(t *testing.T) {
+	server := mariadb.Start(t)
+	id := redo.ID{Cluster: 7, Servers: "here", Namespace: "default", Changefeed: "orders", Incarnation: redo.Incarnation("2026/1", "")}
+	uri := redoLogOf(t, t.TempDir(), []*event.DDL{{JobID: 5, Action: event.ActionCreateSchema, SwitchTS: tso.New(1_700_000_001_000, 0), Query: "CREATE DATABASE d", Schema: "d", DatabaseAfter: &event.Database{ID: 1, Name: "d"}}}, id)
+	apply := func(more ...string) (int, string, string) {
+		return typedIn(t, append([]string{"redo", "apply", "--storage", uri, "--sink-uri", server.URI()}, more...)...)
+	}
+	if status, out, complaint := apply("--filter", "e.*"); status == 0 || !strings.Contains(complaint, "--filter e.* takes none of the tables") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	if status, out, complaint := apply(); status != 0 || !strings.Contains(out, "Applied 0 rows of 0 transactions and 1 DDLs") || !strings.Contains(out, "not proven to be a snapshot: this downstream has no record") || strings.Contains(out, "is the upstream's snapshot") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	if status, out, complaint := apply(); status != 0 || !strings.Contains(out, "was applied to this downstream before") || !strings.Contains(out, "nothing was changed") || strings.Contains(out, "Applied ") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	if status, out, complaint := apply("--filter", "d.*"); status == 0 || !strings.Contains(complaint, "ErrRedoLogApplied") {
+		t.Errorf("%d %s %s", status, out, complaint)
+	}
+	if status, out, complaint := apply("--force"); status != 0 || !strings.Contains(out, "Applied 0 rows") || !strings.Contains(out, "not proven to be a snapshot: [CDC:ErrRedoLogApplied]") {
+		t.Errorf("%d %s %s", status, out, complaint)
 	}
 }

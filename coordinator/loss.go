@@ -357,18 +357,24 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 	}
 	cfg.Merge.AheadBytes = min(cfg.Merge.AheadBytes, info.Config.RedoQuota()/4)
 	cfg.TxnBytes = min(cfg.TxnBytes, info.Config.RedoQuota()/4)
-	cfg.Merge.Done = f.applyProgress(inv)
+	cfg.Progress = f.applyProgress(cfg.Merge.To)
 	f.log.Info("the redo log is being applied", "log", l.id.String(), "from", cfg.Merge.From, "to", cfg.Merge.To, "bytes", inv.Bytes())
 	done, err := redo.Apply(ctx, l.bucket, inv, cfg, s, leave)
 	if err != nil {
 		return 0, err
 	}
 	what := "the redo log is applied: the downstream is the upstream's snapshot at its end"
-	if len(done.Doubts) > 0 {
+	switch {
+	case len(done.Unproven) > 0:
+		what = "the redo log is applied; that the downstream is the upstream's snapshot at its end is not proven"
+	case len(done.Doubts) > 0:
 		what = "the redo log is applied: but for the tables named before, the downstream is the upstream's snapshot at its end"
 	}
 	for _, d := range done.Doubts {
 		f.log.Warn("a table is not what upstream had: there was no upstream to be asked", "table", d.Table, "job", d.Job, "ts", d.TS, "why", d.Why)
+	}
+	for _, why := range done.Unproven {
+		f.log.Warn("that the downstream is a snapshot is not proven", "why", why)
 	}
 	f.log.Info(what, "resolved-ts", cfg.Merge.To, "time", cfg.Merge.To.Time().UTC(), "inexact tables", len(done.Doubts), "rows", done.Rows, "transactions", done.Txns, "DDLs", done.DDLs)
 	return cfg.Merge.To, nil
@@ -427,16 +433,17 @@ func (f *feed) takeOver(ctx context.Context, info *changefeed.Info, epoch uint64
 }
 
 // applyProgress shows how far it is, each tenth of the log.
-func (f *feed) applyProgress(inv *redo.Inventory) func(redo.LogFile) {
-	var fetched, told int64
-	return func(file redo.LogFile) {
-		if fetched += file.Size; fetched*10/max(1, inv.Bytes()) <= told {
+func (f *feed) applyProgress(to tso.TS) func(redo.Progress) {
+	var told int64
+	return func(p redo.Progress) {
+		tenths := p.Bytes * 10 / max(1, p.All)
+		if tenths <= told {
 			return
 		}
-		told = fetched * 10 / max(1, inv.Bytes())
-		f.log.Info("applying the redo log", "done", fmt.Sprintf("%d %%", told*10), "up to", file.Max)
+		told = tenths
+		f.log.Info("applying the redo log", "done", fmt.Sprintf("%d %%", told*10), "up to", p.TS)
 		f.applyWarns(cdcerr.UpstreamLost.New("the redo log is being applied: %d %%, up to %d (%s UTC) of %d (%s UTC)", told*10,
-			file.Max, file.Max.Time().UTC().Format(time.DateTime), inv.Meta.Resolved, inv.Meta.Resolved.Time().UTC().Format(time.DateTime)))
+			p.TS, p.TS.Time().UTC().Format(time.DateTime), to, to.Time().UTC().Format(time.DateTime)))
 	}
 }
 

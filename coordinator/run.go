@@ -121,6 +121,7 @@ func (f *feed) replicate(ctx context.Context, r *run, info changefeed.Info, s ch
 	}
 	if redo != nil {
 		defer redo.close()
+		cfg.Journal = sink.Journal{Log: redo.id.Incarnation, Storage: redo.bucket.String()}
 		cfg.Redo = func(ctx context.Context, checkpoint tso.TS) (owner.Redo, error) {
 			return redo.lead(ctx, f.reign.fence.Revision(), checkpoint, f.reign.cfg.Capture.Client.TS, func(err error) {
 				if err != nil {

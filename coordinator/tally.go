@@ -112,7 +112,15 @@ func (c counted) SyncPoint(ctx context.Context, leave sink.Leave, p event.SyncPo
 func asOwner(s sink.Sink, c counted) sink.Sink {
 	f, fences := s.(sink.Fencer)
 	r, records := s.(sink.Recorder)
+	j, journals := s.(sink.Journaler)
 	switch {
+	case fences && records && journals:
+		return struct {
+			counted
+			sink.Fencer
+			sink.Recorder
+			sink.Journaler
+		}{c, f, r, j}
 	case fences && records:
 		return struct {
 			counted

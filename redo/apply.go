@@ -1,8 +1,10 @@
 package redo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sync/errgroup"
@@ -27,10 +29,22 @@ type ApplyConfig struct {
 	TxnBytes int64
 	// Part is what of the log is wanted; the zero Part is all of it.
 	Part Part
+	// Force goes on where the downstream or the storage tells that what comes of it is no
+	// snapshot.
+	Force bool
+	// Progress is told now and then how far it is.
+	Progress func(Progress)
+}
+
+// Progress is how much of a log is downstream, durably.
+type Progress struct {
+	TS         tso.TS // everything up to here
+	Bytes, All int64  // of the log's files those that are, and of all
 }
 
 // Part leaves tables of a log out.
 type Part struct {
+	Name string // what leaves them out, in words; empty: nothing does
 	Rows func(*event.Table) bool
 	// DDL is the part of a DDL that is wanted, nil for none.
 	DDL func(*event.DDL) (*event.DDL, error)
@@ -38,41 +52,79 @@ type Part struct {
 
 // DefaultApply applies what the meta says is to be applied.
 func DefaultApply(inv *Inventory) ApplyConfig {
-	return ApplyConfig{Merge: DefaultMerge(inv), BatchRows: 2048, BatchBytes: 2 << 20, TxnBytes: 64 << 20}
+	return ApplyConfig{Merge: DefaultMerge(inv), BatchRows: 2048, BatchBytes: 2 << 20, TxnBytes: 64 << 20, Progress: func(Progress) {}}
 }
 
 // Applied is what has been given to the sink.
 type Applied struct {
 	Rows, Txns, DDLs uint64
-	TS               tso.TS // the last commit-ts
+	TS               tso.TS // everything up to here is downstream, and flushed
 	Doubts           []Doubt
+	// Unproven are reasons for which the downstream is not known to be a snapshot.
+	Unproven []string
+	// Before tells that all of this had been applied before: nothing was done.
+	Before bool
 }
+
+// Snapshot tells whether the downstream is known to be what upstream was.
+func (a *Applied) Snapshot() bool { return len(a.Doubts) == 0 && len(a.Unproven) == 0 }
 
 // Apply brings a downstream that holds everything up to the log's checkpoint, and
 // nothing above its resolved-ts, to exactly the resolved-ts, and has the sink note
 // that as a sync point, where that is so of every table. It refuses a log of which a file is
-// missing, or which has a DDL that this downstream cannot carry out without the upstream,
+// missing, which has a DDL that this downstream cannot carry out without the upstream, or of
+// which the downstream tells that it makes no snapshot of it,
 // before it writes anything; one that is damaged ends it when it is come to, with nothing noted: once
 // the file is brought back Apply is begun again.
 //
 // It may be ended at any point and begun again: a sink that writes rows so that
 // twice is once, and knows which DDLs it has carried out, ends at the same.
-func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConfig, s sink.Sink, leave sink.Leave) (Applied, error) {
-	if err := inv.Err(); err != nil {
+func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConfig, s sink.Sink, leave sink.Leave) (done Applied, err error) {
+	w, err := newWitness(ctx, b, inv, cfg, s)
+	if err != nil {
 		return Applied{}, err
 	}
-	var doubts []Doubt
+	done.Unproven, done.Before = w.unproven, w.before
 	if f, ok := s.(sink.Foreseer); ok {
-		var err error
-		if doubts, err = Foresee(ctx, b, inv, cfg, f.Foresee); err != nil {
-			return Applied{}, err
+		if done.Doubts, err = Foresee(ctx, b, inv, cfg, f.Foresee); err != nil {
+			return done, err
 		}
-		if err := stops(doubts); err != nil {
-			return Applied{Doubts: doubts}, fmt.Errorf("the redo log %v: %w", inv.ID, err)
+		if err := stops(done.Doubts); err != nil {
+			return done, fmt.Errorf("the redo log %v: %w", inv.ID, err)
 		}
 	}
-	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, mounter: mount.New()}
-	a.done.Doubts = doubts
+	if done.Before {
+		done.TS = cfg.Merge.To
+		return done, nil
+	}
+	if err := w.begun(ctx, leave); err != nil {
+		return done, err
+	}
+	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, mounter: mount.New(), done: done}
+	err = a.all(ctx)
+	if err == nil && a.done.Snapshot() && cfg.Part.Rows == nil {
+		err = s.SyncPoint(ctx, leave, event.SyncPoint{TS: cfg.Merge.To})
+	}
+	if err == nil {
+		err = s.Checkpoint(ctx, cfg.Merge.To)
+	}
+	if err == nil && a.left && !a.took {
+		err = cdcerr.InvalidArgument.New("%s takes none of the tables that the log is about", cfg.Part.Name)
+	}
+	if err == nil {
+		err = w.ended(ctx, leave)
+	}
+	if err != nil {
+		return a.done, fmt.Errorf("applying the redo log %v: %s: %w", inv.ID, a.reached(), err)
+	}
+	a.reach(cfg.Merge.To)
+	return a.done, nil
+}
+
+// all applies everything. Where the log cannot be read on, what was read before is flushed:
+// then it is known where the downstream is.
+func (a *applier) all(ctx context.Context) error {
+	a.flushed = time.Now()
 	err := a.entries(ctx)
 	if err == nil {
 		err = a.finishTxn(ctx)
@@ -80,16 +132,20 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 	if err == nil {
 		err = a.flush(ctx)
 	}
-	if err == nil && len(doubts) == 0 && cfg.Part.Rows == nil {
-		err = s.SyncPoint(ctx, leave, event.SyncPoint{TS: cfg.Merge.To})
+	if err != nil && !a.broken && ctx.Err() == nil {
+		_ = a.flush(ctx) // the first error counts
 	}
-	if err == nil {
-		err = s.Checkpoint(ctx, cfg.Merge.To)
+	return err
+}
+
+// reached says where an error has left the downstream.
+func (a *applier) reached() string {
+	from, to := a.cfg.Merge.From, a.cfg.Merge.To
+	what := "nothing was written; the downstream is as it was, no snapshot"
+	if a.begun {
+		what = "the downstream is no snapshot now"
 	}
-	if err != nil {
-		return a.done, fmt.Errorf("applying the redo log %v, after %d: %w", inv.ID, a.done.TS, err)
-	}
-	return a.done, nil
+	return fmt.Sprintf("%s: it has everything up to %d, and some of what was committed from there to %d", what, max(from, a.done.TS), to)
 }
 
 // A chunk is what is read at once of what the sink gets next: enough that handing it over
@@ -126,10 +182,10 @@ func (a *applier) entries(ctx context.Context) error {
 			}
 			return hand()
 		})
-		if err != nil {
-			return err
+		if last := hand(); last != nil {
+			return cmp.Or(err, last)
 		}
-		return hand()
+		return err // what was read before it has gone to the sink
 	})
 	g.Go(func() error {
 		for chunk := range chunks {
@@ -161,6 +217,13 @@ type applier struct {
 	held  int64     // bytes of it
 	large bool      // it is not held: its rows pass by, and come again
 	done  Applied
+
+	took, left bool // something was wanted, something was not
+
+	begun   bool      // the sink was given something
+	broken  bool      // the sink has failed: what it has of what it was given is not known
+	given   tso.TS    // below it the sink was given everything
+	flushed time.Time // when the sink was flushed last
 }
 
 // rowCost is what a mounted row takes beside its bytes, and valueCost a value.
@@ -178,8 +241,10 @@ func (a *applier) entry(ctx context.Context, e record.Entry) error {
 		return a.ddl(ctx, e.DDL)
 	}
 	if wants := a.cfg.Part.Rows; wants != nil && !wants(e.Table) {
+		a.left = true
 		return nil
 	}
+	a.took = true
 	if a.txn.CommitTS != e.Raw.CommitTS || a.txn.StartTS != e.Raw.StartTS {
 		if err := a.finishTxn(ctx); err != nil {
 			return err
@@ -196,7 +261,7 @@ func (a *applier) entry(ctx context.Context, e record.Entry) error {
 	a.txn.Rows = append(a.txn.Rows, row)
 	if a.held += costOf(row); a.held > a.cfg.TxnBytes {
 		if a.sink.Whole() {
-			return cdcerr.TxnTooLarge.New("a transaction committed at %d takes more than %d bytes", a.txn.CommitTS, a.cfg.TxnBytes)
+			return cdcerr.TxnTooLarge.New("a transaction committed at %d takes more than the %d bytes that may be held of one", a.txn.CommitTS, a.cfg.TxnBytes)
 		}
 		a.large, a.txn.Rows = true, nil
 	}
@@ -218,10 +283,13 @@ func (a *applier) finishTxn(ctx context.Context) error {
 	a.batch = append(a.batch, txn)
 	a.rows += len(txn.Rows)
 	a.bytes += bytes
-	if a.rows >= a.cfg.BatchRows || a.bytes >= a.cfg.BatchBytes {
-		return a.write(ctx)
+	if a.rows < a.cfg.BatchRows && a.bytes < a.cfg.BatchBytes {
+		return nil
 	}
-	return nil
+	if time.Since(a.flushed) > flushEvery {
+		return a.flush(ctx)
+	}
+	return a.write(ctx)
 }
 
 // write gives the batch to the sink.
@@ -229,44 +297,78 @@ func (a *applier) write(ctx context.Context) error {
 	if len(a.batch) == 0 {
 		return nil
 	}
+	a.begun = true
 	if err := a.sink.Write(ctx, a.leave, a.batch); err != nil {
+		a.broken = true
 		return err
 	}
 	for i := range a.batch {
 		if !a.batch[i].More {
 			a.done.Txns++
+			a.given = a.batch[i].CommitTS
 		}
 	}
 	a.done.Rows += uint64(a.rows)
-	a.done.TS = a.batch[len(a.batch)-1].CommitTS
 	a.batch, a.rows, a.bytes = nil, 0, 0
 	return nil
 }
+
+// flushEvery is how often the sink is flushed so that it is known, and told, how far the
+// downstream is: seldom enough that what it does meanwhile never waits for long.
+const flushEvery = 2 * time.Second
 
 func (a *applier) flush(ctx context.Context) error {
 	if err := a.write(ctx); err != nil {
 		return err
 	}
-	return a.sink.Flush(ctx)
+	a.flushed = time.Now()
+	if err := a.sink.Flush(ctx); err != nil {
+		a.broken = true
+		return err
+	}
+	if a.given > 0 {
+		// Another transaction, or a DDL, of the same commit-ts may follow.
+		a.reach(a.given.Prev())
+	}
+	return nil
+}
+
+// reach notes up to where everything is downstream.
+func (a *applier) reach(ts tso.TS) {
+	if ts <= a.done.TS {
+		return
+	}
+	a.done.TS = ts
+	p := Progress{TS: ts}
+	for _, f := range a.inv.Files {
+		if p.All += f.Size; f.Max <= ts {
+			p.Bytes += f.Size
+		}
+	}
+	a.cfg.Progress(p)
 }
 
 // ddl carries one out, after every row before it (P6).
 func (a *applier) ddl(ctx context.Context, d *event.DDL) error {
 	d, err := a.cfg.Part.ddl(d)
 	if d == nil || err != nil {
+		a.left = true
 		return err
 	}
+	a.took = true
 	if err := a.finishTxn(ctx); err != nil {
 		return err
 	}
 	if err := a.flush(ctx); err != nil {
 		return err
 	}
+	a.begun = true
 	if err := a.sink.DDL(ctx, a.leave, d); err != nil {
+		a.broken = true
 		return fmt.Errorf("DDL job %d at %d: %w", d.JobID, d.SwitchTS, err)
 	}
 	a.done.DDLs++
-	a.done.TS = d.SwitchTS
+	a.given = d.SwitchTS
 	return nil
 }
 

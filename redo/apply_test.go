@@ -33,10 +33,34 @@ type notes struct {
 	noted   tso.TS
 	whole   bool
 	largest int
+
+	kept  *sink.Journal // nil: it keeps none
+	blank bool          // kept is what was noted, and nothing was
+	dead  error         // what the next write fails with
+}
+
+// newNotes is one that the log has written up to its checkpoint.
+func newNotes(inv *redo.Inventory) *notes {
+	return &notes{kept: &sink.Journal{Log: inv.ID.Incarnation, Passed: inv.Meta.Checkpoint}}
+}
+
+func (n *notes) Journals() bool { return n.kept != nil }
+func (n *notes) Journal(context.Context) (*sink.Journal, error) {
+	if n.blank {
+		return nil, nil
+	}
+	return n.kept, nil
+}
+func (n *notes) Note(_ context.Context, _ sink.Leave, change func(*sink.Journal) bool) error {
+	change(n.kept)
+	return nil
 }
 
 func (n *notes) Write(_ context.Context, _ sink.Leave, txns []event.Txn) error {
 	n.flushed = false
+	if n.dead != nil {
+		return n.dead
+	}
 	n.txns = append(n.txns, txns...)
 	for _, t := range txns {
 		n.largest = max(n.largest, len(t.Rows))
@@ -128,7 +152,7 @@ func TestRecordingsAreApplied(t *testing.T) {
 			cfg.MaxLogBytes, cfg.Codec = 1<<20, record.Codec(i%3)
 			b := objstore.NewMemory()
 			inv := write(t, b, cfg, rec, 2)
-			got := &notes{}
+			got := newNotes(inv)
 			applied, err := redo.Apply(t.Context(), b, inv, redo.DefaultApply(inv), got, sink.Endless)
 			must(t, err)
 			holdsAll(t, rec, got)
@@ -146,7 +170,7 @@ func TestAppliedFromS3(t *testing.T) {
 	defer b.Close()
 	rec := redotest.Load(t, filepath.Join(golden.Dir(t), "08_txn"))
 	inv := write(t, b, testConfig(), rec, 2)
-	got := &notes{}
+	got := newNotes(inv)
 	_, err = redo.Apply(t.Context(), b, inv, redo.DefaultApply(inv), got, sink.Endless)
 	must(t, err)
 	holdsAll(t, rec, got)
@@ -244,7 +268,7 @@ func TestLargeTransaction(t *testing.T) {
 	}
 	how := redo.DefaultApply(inv)
 	how.TxnBytes, how.BatchRows, how.Merge.AheadBytes = 1<<20, 100, 2<<20
-	got := &notes{}
+	got := newNotes(inv)
 	_, err := redo.Apply(t.Context(), b, inv, how, got, sink.Endless)
 	must(t, err)
 	taken := map[string]bool{}
@@ -312,7 +336,7 @@ func TestDamagedLog(t *testing.T) {
 			must(t, tt.damage(b, f))
 			inv, err := redo.Open(t.Context(), b, testID)
 			must(t, err)
-			got := &notes{}
+			got := newNotes(inv)
 			_, err = redo.Apply(t.Context(), b, inv, redo.DefaultApply(inv), got, sink.Endless)
 			if code := cdcerr.Of(err); code != cdcerr.RedoGap && code != cdcerr.RedoTorn && code != cdcerr.RedoCorrupted {
 				t.Errorf("apply: %v", err)

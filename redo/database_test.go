@@ -39,13 +39,13 @@ func ofUsers(rec *redotest.Recording) *redotest.Recording {
 
 // direct gives a recording to a sink, each transaction by itself. It fails with what
 // the downstream cannot do.
-func direct(t *testing.T, rec *redotest.Recording, s sink.Sink) error {
+func direct(t *testing.T, rec *redotest.Recording, s sink.Sink, leave sink.Leave) error {
 	t.Helper()
 	ctx, ddls := t.Context(), rec.DDLs
 	var txn event.Txn
 	write := func() {
 		if len(txn.Rows) > 0 {
-			must(t, s.Write(ctx, sink.Endless, []event.Txn{txn}))
+			must(t, s.Write(ctx, leave, []event.Txn{txn}))
 		}
 		txn = event.Txn{}
 	}
@@ -56,7 +56,7 @@ func direct(t *testing.T, rec *redotest.Recording, s sink.Sink) error {
 		}
 		for ; len(ddls) > 0 && ddls[0].SwitchTS < c.Raw.CommitTS; ddls = ddls[1:] {
 			must(t, s.Flush(ctx))
-			if err := s.DDL(ctx, sink.Endless, ddls[0]); err != nil {
+			if err := s.DDL(ctx, leave, ddls[0]); err != nil {
 				return err
 			}
 		}
@@ -69,7 +69,7 @@ func direct(t *testing.T, rec *redotest.Recording, s sink.Sink) error {
 	write()
 	must(t, s.Flush(ctx))
 	for _, d := range ddls {
-		if err := s.DDL(ctx, sink.Endless, d); err != nil {
+		if err := s.DDL(ctx, leave, d); err != nil {
 			return err
 		}
 	}
@@ -99,6 +99,19 @@ func contents(t *testing.T, db *sql.DB) []string {
 		must(t, err)
 	}
 	return out
+}
+
+// same holds what came of a database to what was to come.
+func same(t *testing.T, got, want []string) {
+	t.Helper()
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Fatalf("of %d and %d lines, line %d\n got %.300s\nwant %.300s", len(got), len(want), i, got[i], want[i])
+		}
+	}
+	if len(want) < 3 || len(got) != len(want) {
+		t.Fatalf("%d lines, want %d", len(got), len(want))
+	}
 }
 
 // lines are a query's rows as text.
@@ -136,6 +149,7 @@ type failing struct {
 type foreseeing struct {
 	*failing
 	sink.Foreseer
+	sink.Journaler
 }
 
 var errKilled = errors.New("killed")
@@ -162,8 +176,11 @@ func TestIntoMariaDB(t *testing.T) {
 	server := mariadb.Start(t)
 	db := server.DB()
 	defer db.Close()
+	var leave sink.Leave
 	open := func() sink.Sink {
 		s, err := downstream.Open(t.Context(), server.URI()+"?safe-mode=true", downstream.Config{Cluster: "c", Changefeed: "default/orders", Upstream: 7, Life: "l"})
+		must(t, err)
+		leave, err = s.(sink.Usurper).TakeOver(t.Context())
 		must(t, err)
 		return s
 	}
@@ -180,7 +197,7 @@ func TestIntoMariaDB(t *testing.T) {
 			}
 			contents(t, db)
 			s := fresh()
-			refused := direct(t, rec, s)
+			refused := direct(t, rec, s, leave)
 			must(t, s.Close())
 			want := contents(t, db)
 			if refused != nil && !cdcerr.DDLNotPortable.Is(refused) {
@@ -192,12 +209,16 @@ func TestIntoMariaDB(t *testing.T) {
 			how := redo.DefaultApply(inv)
 			how.BatchRows = 5
 			s = fresh()
+			must(t, s.(sink.Journaler).Note(t.Context(), leave, func(j *sink.Journal) bool { j.Log, j.Passed = testID.Incarnation, rec.Start; return true }))
 			runs, inexact := 1, 0
 			for left := 1; ; left += 7 {
-				done, err := redo.Apply(t.Context(), b, inv, how, foreseeing{&failing{s, left}, s.(sink.Foreseer)}, sink.Endless)
+				done, err := redo.Apply(t.Context(), b, inv, how, foreseeing{&failing{s, left}, s.(sink.Foreseer), s.(sink.Journaler)}, leave)
 				must(t, s.Close())
 				if err == nil {
 					inexact = len(done.Doubts)
+					if done.Before || len(done.Unproven) > 0 {
+						t.Errorf("%+v", done)
+					}
 					break
 				}
 				// Tables that come back have rows that only the upstream has.
@@ -215,15 +236,7 @@ func TestIntoMariaDB(t *testing.T) {
 			if exact := len(noted) == 1 && noted[0] == rec.End.String(); exact != (inexact == 0) {
 				t.Errorf("noted is %v of %d, %d tables are not exact", noted, rec.End, inexact)
 			}
-			got := contents(t, db)
-			if len(want) < 3 || !slices.Equal(got, want) {
-				for i := range min(len(got), len(want)) {
-					if got[i] != want[i] {
-						t.Fatalf("of %d and %d lines, line %d\n got %.300s\nwant %.300s", len(got), len(want), i, got[i], want[i])
-					}
-				}
-				t.Fatalf("%d lines, want %d", len(got), len(want))
-			}
+			same(t, contents(t, db), want)
 			t.Logf("%d lines, %d runs", len(want), runs)
 		})
 	}

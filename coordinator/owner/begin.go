@@ -53,6 +53,9 @@ func (l *Loop) begin(ctx context.Context) (err error) {
 	if err := l.openRedo(ctx, &r); err != nil {
 		return err
 	}
+	if err := l.openJournal(ctx, at); err != nil {
+		return err
+	}
 	if err := l.sink.Checkpoint(ctx, at); err != nil {
 		return err
 	}

@@ -87,6 +87,8 @@ type Config struct {
 	// Redo takes over the changefeed's redo log: one of which nothing is there yet begins
 	// at a checkpoint. Nil: there is none.
 	Redo func(ctx context.Context, checkpoint tso.TS) (Redo, error)
+	// Journal is what the downstream is to keep of that log: which it is, and where.
+	Journal sink.Journal
 
 	// Self is this capture, and Deaf is called as long as it cannot follow all of the
 	// upstream while another can: who leads has to know the schema. It may be nil.

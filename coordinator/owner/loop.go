@@ -24,12 +24,13 @@ type Loop struct {
 	todo chan struct{} // one token: there may be an errand whose time has come
 
 	// Set before any goroutine but the loop's runs, then left alone.
-	sink   sink.Sink
-	fencer sink.Fencer // nil: nothing is fenced
-	keeps  bool        // the sink keeps a record of DDLs
-	feed   Feed
-	redo   Redo // nil: there is no redo log
-	record record
+	sink    sink.Sink
+	fencer  sink.Fencer    // nil: nothing is fenced
+	journal sink.Journaler // nil: the downstream keeps none
+	keeps   bool           // the sink keeps a record of DDLs
+	feed    Feed
+	redo    Redo // nil: there is no redo log
+	record  record
 
 	lessons chan lesson // at most one
 
@@ -94,6 +95,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	if l.redo != nil {
 		g.Go(func() error { return l.redo.Run(all) })
 		g.Go(func() error { return l.runLessons(all) })
+		g.Go(func() error { return l.keepJournal(all) })
 	}
 	g.Go(func() error { return l.lead(all, g) })
 	err = g.Wait()

@@ -49,10 +49,11 @@ type Sink struct {
 }
 
 var (
-	_ sink.Sink     = (*Sink)(nil)
-	_ sink.Fencer   = (*Sink)(nil)
-	_ sink.Recorder = (*Sink)(nil)
-	_ sink.Foreseer = (*Sink)(nil)
+	_ sink.Sink      = (*Sink)(nil)
+	_ sink.Fencer    = (*Sink)(nil)
+	_ sink.Recorder  = (*Sink)(nil)
+	_ sink.Foreseer  = (*Sink)(nil)
+	_ sink.Journaler = (*Sink)(nil)
 )
 
 // Open connects to the database and learns its dialect. Snapshot may be nil:
