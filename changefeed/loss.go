@@ -3,6 +3,7 @@ package changefeed
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -17,6 +18,8 @@ type Loss struct {
 	// AppliedTS is what the downstream is the upstream's snapshot at; 0: the log is not
 	// applied yet.
 	AppliedTS tso.TS `json:"applied-ts,omitempty"`
+	// Inexact is where the downstream is not that snapshot, or is not known to be, and why.
+	Inexact []string `json:"inexact,omitempty"`
 }
 
 // Addresses are where the upstream is, host:port.
@@ -111,8 +114,9 @@ func (l *Life) ApplyFails(f *Fault) {
 	}
 }
 
-// Applied ends the changefeed: the downstream is the upstream's snapshot at ts.
-func (l *Life) Applied(now time.Time, addr string, ts tso.TS) {
+// Applied ends the changefeed: the downstream is the upstream's snapshot at ts, but for what
+// is inexact.
+func (l *Life) Applied(now time.Time, addr string, ts tso.TS, inexact ...string) {
 	if !l.applying {
 		return
 	}
@@ -122,7 +126,7 @@ func (l *Life) Applied(now time.Time, addr string, ts tso.TS) {
 	}
 	l.applying = false
 	loss := *l.info.Loss
-	loss.AppliedTS = ts
+	loss.AppliedTS, loss.Inexact = ts, inexact
 	l.clear()
 	l.info.Loss = &loss
 	l.info.Warning = NewFault(cdcerr.UpstreamLost.New("%s", loss.reason()), addr, now)
@@ -131,8 +135,19 @@ func (l *Life) Applied(now time.Time, addr string, ts tso.TS) {
 	l.enter(Finished, loss.reason())
 }
 
+// inexactMax is how many of a loss's words a message has.
+const inexactMax = 10
+
 func (l *Loss) reason() string {
-	return fmt.Sprintf("upstream lost, applied to %d (%s UTC)", l.AppliedTS, l.AppliedTS.Time().UTC().Format("2006-01-02 15:04:05.000"))
+	text := fmt.Sprintf("upstream lost, applied to %d (%s UTC)", l.AppliedTS, l.AppliedTS.Time().UTC().Format("2006-01-02 15:04:05.000"))
+	if n := len(l.Inexact); n > 0 {
+		more := ""
+		if n > inexactMax {
+			more = fmt.Sprintf("; and %d more, which are in the owner's log", n-inexactMax)
+		}
+		text += "; not exact: " + strings.Join(l.Inexact[:min(n, inexactMax)], "; ") + more
+	}
+	return text
 }
 
 // resumeApply goes on with what is left to be applied: never with the upstream.

@@ -78,3 +78,17 @@ func TestMetadataUpstream(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A changefeed that has ended says of which tables the downstream is no snapshot.
+func TestWhatIsNotExactIsSaid(t *testing.T) {
+	l := Loss{AppliedTS: 1 << 18, Inexact: []string{"d.t, by DDL job 5 at 7: why"}}
+	if got := l.reason(); got != "upstream lost, applied to 262144 (1970-01-01 00:00:00.001 UTC); not exact: d.t, by DDL job 5 at 7: why" {
+		t.Error(got)
+	}
+	for range inexactMax + 1 {
+		l.Inexact = append(l.Inexact, "x")
+	}
+	if got := l.reason(); strings.Count(got, "x; ") != inexactMax-2+1 || !strings.HasSuffix(got, "and 2 more, which are in the owner's log") {
+		t.Error(got)
+	}
+}

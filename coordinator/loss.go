@@ -261,7 +261,7 @@ func (f *feed) beginApply(ctx context.Context) {
 	f.reign.group.Go(func() error {
 		defer close(r.done)
 		defer stop()
-		to, err := f.applyUntilDone(ctx, &info, status)
+		to, inexact, err := f.applyUntilDone(ctx, &info, status)
 		f.mu.Lock()
 		if f.run == r {
 			f.run = nil
@@ -274,7 +274,7 @@ func (f *feed) beginApply(ctx context.Context) {
 			f.log.Error("the redo log cannot be applied", "error", err)
 			f.tell(func(l *changefeed.Life) { l.ApplyFails(changefeed.NewFault(err, self, now)) })
 		default:
-			f.tell(func(l *changefeed.Life) { l.Applied(now, self, to) })
+			f.tell(func(l *changefeed.Life) { l.Applied(now, self, to, inexact...) })
 		}
 		return nil
 	})
@@ -287,19 +287,19 @@ const (
 
 // applyUntilDone applies the redo log, and begins again until nothing but an operator can
 // help.
-func (f *feed) applyUntilDone(ctx context.Context, info *changefeed.Info, status changefeed.Status) (tso.TS, error) {
+func (f *feed) applyUntilDone(ctx context.Context, info *changefeed.Info, status changefeed.Status) (to tso.TS, inexact []string, err error) {
 	for wait := applyPauseMin; ; wait = min(2*wait, applyPauseMax) {
-		to, err := f.applyRedo(ctx, info, status)
+		to, inexact, err := f.applyRedo(ctx, info, status)
 		// Another one may have had the place for a while: the command, or an owner of before
 		// in its last seconds.
 		taken := cdcerr.Fenced.Is(err) || cdcerr.LeaveEnded.Is(err)
 		if err == nil || ctx.Err() != nil || cdcerr.Fate(err) >= cdcerr.Terminal && !taken {
-			return to, err
+			return to, inexact, err
 		}
 		f.applyWarns(err)
 		f.log.Warn("the redo log is not applied yet; beginning again", "error", err)
 		if err := pause(ctx, wait); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 }
@@ -312,13 +312,13 @@ func (f *feed) applyWarns(err error) {
 // applyRedo brings the downstream to the redo log's resolved-ts, which it returns. First
 // no earlier owner can move the log's meta any more, then nobody else can write, and only
 // then the log is read: nothing above what its meta says is downstream, or will be.
-func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status changefeed.Status) (to tso.TS, err error) {
+func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status changefeed.Status) (to tso.TS, inexact []string, err error) {
 	l, err := f.reign.redoLog(ctx, info, status.Epoch, f.log)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if l == nil {
-		return 0, cdcerr.Bug("changefeed %s ends with a redo log, and has none", f.id)
+		return 0, nil, cdcerr.Bug("changefeed %s ends with a redo log, and has none", f.id)
 	}
 	defer l.close()
 	l.cfg.Trouble = func(err error) {
@@ -327,28 +327,28 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 		}
 	}
 	if err := redo.Claim(ctx, l.cfg, l.bucket, l.id); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	// A log of which there is no meta yet has let nothing through. What was written without
 	// it, or with the one before, is not known.
 	l.cfg.Ahead = func(context.Context) (tso.TS, error) { return tso.Max, nil }
 	m, err := redo.OpenMeta(ctx, l.cfg, l.bucket, l.id, f.reign.fence.Revision(), status.CheckpointTS)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := l.alone(ctx, m.Gate().Limit()); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	inv, err := redo.Open(ctx, l.bucket, l.id)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := inv.Err(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	s, leave, err := f.takeOver(ctx, info, status.Epoch)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	cfg := redo.DefaultApply(inv)
@@ -361,7 +361,7 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 	f.log.Info("the redo log is being applied", "log", l.id.String(), "from", cfg.Merge.From, "to", cfg.Merge.To, "bytes", inv.Bytes())
 	done, err := redo.Apply(ctx, l.bucket, inv, cfg, s, leave)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	what := "the redo log is applied: the downstream is the upstream's snapshot at its end"
 	switch {
@@ -371,13 +371,15 @@ func (f *feed) applyRedo(ctx context.Context, info *changefeed.Info, status chan
 		what = "the redo log is applied: but for the tables named before, the downstream is the upstream's snapshot at its end"
 	}
 	for _, d := range done.Doubts {
+		inexact = append(inexact, d.String())
 		f.log.Warn("a table is not what upstream had: there was no upstream to be asked", "table", d.Table, "job", d.Job, "ts", d.TS, "why", d.Why)
 	}
 	for _, why := range done.Unproven {
+		inexact = append(inexact, why)
 		f.log.Warn("that the downstream is a snapshot is not proven", "why", why)
 	}
 	f.log.Info(what, "resolved-ts", cfg.Merge.To, "time", cfg.Merge.To.Time().UTC(), "inexact tables", len(done.Doubts), "rows", done.Rows, "transactions", done.Txns, "DDLs", done.DDLs)
-	return cfg.Merge.To, nil
+	return cfg.Merge.To, inexact, nil
 }
 
 // alone is an error if an older log of the changefeed goes further than this one: what the

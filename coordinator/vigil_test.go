@@ -168,7 +168,7 @@ func TestALogWithoutAMetaIsNotApplied(t *testing.T) {
 	f := cutOff(t).guards(t, "a", time.Second)
 	info := f.life.Info()
 	info.SinkURI = "mysql://root@127.0.0.1:1/"
-	if to, err := f.applyRedo(t.Context(), &info, f.life.Status()); !cdcerr.RedoTooYoung.Is(err) {
+	if to, _, err := f.applyRedo(t.Context(), &info, f.life.Status()); !cdcerr.RedoTooYoung.Is(err) {
 		t.Errorf("applied to %d: %v", to, err)
 	}
 }
