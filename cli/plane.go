@@ -24,7 +24,8 @@ func Plane(version string) func(context.Context, server.Given) (server.Plane, er
 		return coordinator.New(coordinator.Config{
 			Self: g.Self, ClusterID: g.Config.ClusterID, Version: version, Capture: g.Capture, Store: g.Store, Session: g.Session, Transport: g.Transport,
 			GCService: server.GCService(g.Config.ClusterID, g.Capture.Client.ClusterID()), GCTTL: time.Duration(g.Config.GCTTL) * time.Second,
-			Zone: zone, Limits: limits, Log: g.Log,
+			RedoBytes: g.Memory.Log,
+			Zone:      zone, Limits: limits, Log: g.Log,
 		}), nil
 	}
 }

@@ -227,6 +227,7 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	defer roomy(limit)()
 	return t.withLog(c, func(ctx context.Context, b objstore.Bucket, inv *redo.Inventory) (err error) {
 		force, err := c.Flags().GetBool("force")
 		if err != nil {

@@ -33,6 +33,9 @@ type Config struct {
 	// still to read, GCTTL for how long for one that stands still.
 	GCService string
 	GCTTL     time.Duration
+	// RedoBytes bounds what this capture holds of a changefeed's redo log, whatever the
+	// changefeed allows; 0 does not.
+	RedoBytes int64
 	// Zone is where expressions of filters read TIMESTAMP columns.
 	Zone   *time.Location
 	Limits changefeed.Limits

@@ -65,6 +65,7 @@ func (c *Coordinator) redoLog(ctx context.Context, info *changefeed.Info, epoch 
 	down := c.downstream(info, epoch)
 	r, err := openRedo(ctx, info, c.cfg.ClusterID, down.Life, c.cfg.Version, log)
 	if r != nil {
+		r.cfg = within(r.cfg, c.cfg.RedoBytes)
 		r.forget = func(ctx context.Context, life string) error {
 			uri, _, err := info.Config.Handed(info.SinkURI) // its notes are in the log since the run began
 			if err != nil {
@@ -106,6 +107,21 @@ func redoConfig(c *changefeed.Config) (redo.Config, error) {
 		}
 	}
 	return cfg, cfg.Validate()
+}
+
+// logFiles is how many files a writer has at once at least, of which it fills one while
+// others are put.
+const logFiles = 4
+
+// within bounds what a log's writer holds by what the server has for it, with files that
+// are as much smaller.
+func within(cfg redo.Config, most int64) redo.Config {
+	if most <= 0 || most >= cfg.QuotaBytes {
+		return cfg
+	}
+	cfg.QuotaBytes = max(most, redo.LogBytesMin)
+	cfg.MaxLogBytes = min(cfg.MaxLogBytes, max(cfg.QuotaBytes/logFiles, redo.LogBytesMin))
+	return cfg
 }
 
 // wantsOf is a word for what a configuration takes of the upstream. With another one the

@@ -201,3 +201,20 @@ func TestRedoLogsOfBeforeGo(t *testing.T) {
 		}
 	})
 }
+
+// What a server has for a log bounds its writer, whose files are smaller then.
+func TestALogWithinTheServersMemory(t *testing.T) {
+	usual := redo.Default()
+	for most, want := range map[int64][2]int64{
+		0:         {usual.QuotaBytes, usual.MaxLogBytes},
+		1 << 40:   {usual.QuotaBytes, usual.MaxLogBytes},
+		320 << 20: {320 << 20, usual.MaxLogBytes},
+		32 << 20:  {32 << 20, 8 << 20},
+		1 << 10:   {redo.LogBytesMin, redo.LogBytesMin},
+	} {
+		cfg := within(usual, most)
+		if cfg.QuotaBytes != want[0] || cfg.MaxLogBytes != want[1] || cfg.Validate() != nil {
+			t.Errorf("%d: %d in files of %d, %v", most, cfg.QuotaBytes, cfg.MaxLogBytes, cfg.Validate())
+		}
+	}
+}

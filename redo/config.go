@@ -61,13 +61,14 @@ func Default() Config {
 const (
 	intervalMin = 50 * time.Millisecond
 	workersMax  = 128
-	logBytesMin = 1 << 20
+	// LogBytesMin is the least that a file may be allowed to grow to.
+	LogBytesMin = 1 << 20
 )
 
 // Validate names the first key that cannot be used.
 func (c *Config) Validate() error {
 	switch {
-	case c.MaxLogBytes < logBytesMin:
+	case c.MaxLogBytes < LogBytesMin:
 		return cdcerr.RedoConfigInvalid.New("consistent.max-log-size: %d bytes, at least 1 MiB", c.MaxLogBytes)
 	case c.FlushInterval < intervalMin:
 		return cdcerr.RedoConfigInvalid.New("consistent.flush-interval: %v, at least %v", c.FlushInterval, intervalMin)

@@ -111,7 +111,7 @@ func TestMemory(t *testing.T) {
 	} {
 		c := Default()
 		c.MemoryQuota = x.quota
-		if m := c.memory(x.machine); m.Limit != x.limit || m.Rows != x.rows {
+		if m := c.memory(x.machine); m.Limit != x.limit || m.Rows != x.rows || m.Log != x.rows/5 {
 			t.Errorf("quota %d on %d: %+v", x.quota, x.machine, m)
 		}
 	}

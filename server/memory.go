@@ -12,15 +12,17 @@ import (
 const (
 	memoryLeast = 128 << 20
 	memoryUsual = 1 << 30
-	// memoryIdle is what a server takes that replicates nothing: code, stacks, the
-	// collector's room.
-	memoryIdle = 128 << 20
+	// memoryIdle is what a server takes that replicates nothing, as Go counts it: stacks,
+	// the collector's room, but not code. What waits is far below the quota, so that the
+	// limit leaves the collector enough to do with.
+	memoryIdle = 64 << 20
 )
 
 // Memory is how a server's memory is shared out.
 type Memory struct {
 	Limit int64 // Go's own limit: past it the collector works harder
 	Rows  int64 // for rows that wait
+	Log   int64 // for rows of one changefeed that wait for their file of its redo log
 }
 
 // memory follows from the quota and the machine: machine is what the machine or
@@ -33,10 +35,10 @@ func (c *Config) memory(machine int64) Memory {
 			quota = max(most, memoryLeast)
 		}
 	}
-	// Five eighths are for rows that wait. The rest is for what streams have
-	// received, transactions that are being put together, and what is read from
-	// disk.
-	return Memory{Limit: quota + memoryIdle, Rows: quota / 8 * 5}
+	// Five eighths are for rows that wait, one for those that a redo log has copied and
+	// not put yet. The rest is for what streams have received, transactions that are
+	// being put together, and what is read from disk.
+	return Memory{Limit: quota + memoryIdle, Rows: quota / 8 * 5, Log: quota / 8}
 }
 
 // machineMemory is what the machine has, or the container where that is less; 0

@@ -42,6 +42,7 @@ type Plane interface {
 // Given is what a Plane is made from. All of it outlives the Plane's Run.
 type Given struct {
 	Config  Config
+	Memory  Memory
 	Self    capture.Info
 	Capture *agent.Capture // runs
 	Store   *meta.Store
@@ -235,7 +236,7 @@ func (n *node) follow(ctx context.Context, leave <-chan struct{}, shared *agent.
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return shared.Run(ctx) })
 	g.Go(func() error {
-		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Capture: shared, Store: store, Metrics: n.meter.registry}))
+		return last(n.sessions(ctx, leave, Given{Config: n.cfg, Memory: n.cfg.memory(machineMemory()), Capture: shared, Store: store, Metrics: n.meter.registry}))
 	})
 	return ended(g.Wait())
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -118,27 +119,34 @@ func (b *Builder) cut() {
 }
 
 // Encode is the file, and its name. What of h the Builder knows itself is not
-// looked at.
+// looked at. The Builder is used up: each block is given up as soon as it is in the file,
+// so that the two together take little more than the larger of them.
 func (b *Builder) Encode(h Head, p *Packer) (Name, []byte, error) {
 	if b.Empty() {
 		return Name{}, nil, cdcerr.Bug("a file of a redo log with nothing in it")
 	}
 	h.Kind = b.kind
-	blocks := b.blocks
+	blocks, left := b.blocks, b.Bytes()
 	if len(b.block) > 0 {
 		blocks = append(blocks, b.block)
 	}
-	out := make([]byte, 0, 256+b.Bytes()/2)
-	out = append(append(out, magic...), Version)
+	b.blocks, b.block = nil, nil
 	plain := &Packer{codec: Plain}
-	out, err := plain.frame(out, frameHeadKind, appendHead(nil, &h))
+	out, err := plain.frame(append([]byte(magic), Version), frameHeadKind, appendHead(nil, &h))
 	if err != nil {
 		return Name{}, nil, err
 	}
-	for _, block := range blocks {
+	for i, block := range blocks {
+		at := len(out)
 		if out, err = p.frame(out, frameBlockKind, block); err != nil {
 			return Name{}, nil, err
 		}
+		left -= len(block)
+		// The rest will be about as dense as this block.
+		if rest := int(float64(left) * float64(len(out)-at) / float64(len(block))); i == 0 || cap(out)-len(out) < blockBytes {
+			out = slices.Grow(out, rest+rest/8+endBytes)
+		}
+		blocks[i] = nil
 	}
 	end := End{Rows: b.rows, DDLs: b.ddls, Min: b.min, Max: b.max, Blocks: uint64(len(blocks))}
 	if out, err = plain.frame(out, frameEndKind, appendEnd(nil, &end)); err != nil {
@@ -146,3 +154,6 @@ func (b *Builder) Encode(h Head, p *Packer) (Name, []byte, error) {
 	}
 	return Name{Kind: b.kind, Min: b.min, Max: b.max, Writer: h.Writer, Run: h.Run, Number: h.Number}, out, nil
 }
+
+// endBytes is more than the last frame takes.
+const endBytes = 256
