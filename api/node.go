@@ -130,7 +130,7 @@ type Feed struct {
 	Tasks      []TaskStatus
 	Writer     string // address of the capture that writes
 	// Notes are what whoever has made or changed it has to know: keys that do nothing,
-	// what is missing downstream. Nobody else is told.
+	// what is missing downstream. Else, what its first DDL waits for, once that is long.
 	Notes []string
 	Rows  uint64 // that the sink has taken since that capture runs it
 	// SyncedAt is the commit of what was written last, as far as the present run

@@ -89,6 +89,9 @@ func (f *feed) describe(whole bool) api.Feed {
 	if out.Error == nil && out.Warning == nil {
 		out.Warning = faultOf(run.keptOut(f.reign.Coordinator))
 	}
+	if why := loop.Waits(); why != "" {
+		out.Notes = []string{why}
+	}
 	p := loop.Progress()
 	out.Rows, out.SyncedAt = p.Rows, max(p.Written, run.from).Time()
 	out.Tasks = run.tasks(whole)

@@ -83,6 +83,35 @@ func TestTroubleOfOneCapture(t *testing.T) {
 	})
 }
 
+// A DDL that waits for some seconds says for what, and no longer when it is done.
+func TestDDLThatWaitsSaysForWhat(t *testing.T) {
+	cluster(t, two, []int64{1, 2}, func(w *world) {
+		l, stop, end := w.lead(5, nil)
+		w.to(ms(10))
+		w.change(func() {
+			for _, p := range w.parts {
+				p.stuck = ms(12)
+			}
+		})
+		w.to(ms(20), alter(7, ms(15), table(1, "t1")))
+		later(11 * time.Second)
+		if why := l.Waits(); !strings.Contains(why, "DDL job 7 at") || !strings.Contains(why, "waits for rows of table 1, which capture") {
+			t.Errorf("%q", why)
+		}
+		w.change(func() {
+			for _, p := range w.parts {
+				p.stuck = 0
+			}
+		})
+		later(6 * time.Second)
+		if why := l.Waits(); why != "" {
+			t.Errorf("done, and waits: %q", why)
+		}
+		stop()
+		_ = end()
+	})
+}
+
 // A floor that goes back is a belief that does not hold: the run ends with what led
 // there, and saves nothing any more.
 func TestBrokenBelief(t *testing.T) {

@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sluice-cdc/sluice/event"
 	"github.com/sluice-cdc/sluice/filter"
@@ -126,4 +127,37 @@ func (l *Loop) note(ctx context.Context, ts tso.TS) error {
 	l.owner.Synced(ts)
 	l.progress.SyncPoint = ts
 	return nil
+}
+
+// waiting is a DDL that is not done, and since when that is known.
+type waiting struct {
+	job   int64
+	since time.Time
+}
+
+// waitBeats is how many beats go by before what a DDL waits for is looked at again: five
+// seconds, and so it is told of one that waits for five at least.
+const waitBeats = 100
+
+// tellWait logs what the first DDL waits for, if it was the first one the last time too.
+func (l *Loop) tellWait() {
+	l.mu.Lock()
+	job, why := l.owner.Waits()
+	if job == 0 || job != l.first.job {
+		l.first, why = waiting{job, time.Now()}, ""
+	} else {
+		why = fmt.Sprintf("%s, for %v", why, time.Since(l.first.since).Round(time.Second))
+	}
+	l.waits = why
+	l.mu.Unlock()
+	if why != "" {
+		l.cfg.Log.Info("a DDL is not done yet", "changefeed", l.cfg.Changefeed, "job", job, "why", why)
+	}
+}
+
+// Waits is what the first DDL waits for that is not done for some seconds, "" for none.
+func (l *Loop) Waits() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waits
 }

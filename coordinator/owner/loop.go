@@ -38,6 +38,7 @@ type Loop struct {
 	known tso.TS // the schema, as scheduler knows it
 	beats uint64
 	turns map[int64]filter.Turn // by job, of DDLs that scheduler has
+	first waiting               // the first DDL that is not done
 
 	mu       sync.Mutex
 	owner    *scheduler.Owner    // nil before Run has begun; guarded by mu
@@ -45,6 +46,7 @@ type Loop struct {
 	saved    scheduler.Watermark // and durable; guarded by mu
 	errands  []errand            // in the order in which they were handed out; guarded by mu
 	progress Progress            // guarded by mu
+	waits    string              // what the first DDL waits for, once that is long; guarded by mu
 	history  history             // guarded by mu
 	term     scheduler.Term      // guarded by mu
 	broken   bool                // guarded by mu
@@ -133,6 +135,9 @@ func (l *Loop) lead(ctx context.Context, g *errgroup.Group) error {
 				return err
 			}
 			l.listen()
+			if beat && l.beats%waitBeats == 0 {
+				l.tellWait()
+			}
 			if beat && l.beats%warnBeats == 0 {
 				l.warnAgain()
 			}
