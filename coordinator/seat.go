@@ -57,7 +57,7 @@ func (m *member) attend(ctx context.Context, s *seat, kept *meta.Changefeed, flo
 			return
 		}
 		log.Warn("this capture takes no part in the changefeed", "error", err)
-		resting, stop := context.WithCancel(ctx)
+		resting, stop := ctx, context.CancelFunc(func() {})
 		if c := cdcerr.Of(err); c != nil && c.Local() {
 			resting, stop = context.WithTimeout(ctx, wait)
 		}
@@ -111,7 +111,7 @@ func (m *member) sit(ctx context.Context, s *seat, kept *meta.Changefeed, floor 
 	return part.Run(ctx)
 }
 
-// excuse tells the owner of a run why this capture takes no part in it, until ctx ends, and
+// excuse tells each owner of a run why this capture takes no part in it, until ctx ends, and
 // gives the last owner that it has heard. It holds nothing and takes nothing.
 func (m *member) excuse(ctx context.Context, s *seat, id changefeed.ID, floor scheduler.Revision, why error) (scheduler.Revision, error) {
 	inbox, err := m.cfg.Transport.Orders(id)
@@ -125,14 +125,23 @@ func (m *member) excuse(ctx context.Context, s *seat, id changefeed.ID, floor sc
 		return 0, err
 	}
 	line := &partLine{transport: m.cfg.Transport, inbox: inbox, changefeed: id}
+	var led scheduler.Revision
 	for {
 		select {
 		case <-line.Ready():
 		case <-ctx.Done():
-			return half.Owner(), ctx.Err()
+			return max(floor, led), ctx.Err()
 		}
 		for _, o := range line.Take() {
 			half.Step(o)
+			if now := half.Owner(); now != led {
+				if led != 0 { // the owner before has noted it, and this one waits to be told
+					s.lives++
+					half = half.Next(m.encode(why))
+					half.Step(o)
+				}
+				led = now
+			}
 		}
 		if r := half.Tick(m.stage()); r.Report != nil {
 			// That it has nothing is all that it tells: it says nothing under the term that it is

@@ -35,26 +35,48 @@ func (o *Owner) rest(m *member, text string) {
 		a.times = 0
 	}
 	d := min(o.cfg.RestTicks<<min(a.times, 30), o.cfg.RestMaxTicks)
-	*a = ailment{text: text, times: a.times + 1, until: o.now + d, trial: o.now + d + o.cfg.RestTicks}
+	*a = ailment{text: text, times: a.times + 1, until: o.now + d, trial: o.now + d + trialRests*o.cfg.RestTicks}
 	o.ailing = append(o.ailing, Fault{m.id, text})
 }
 
-// feels takes what a capture rides out. Where its floor moves it gets over it.
+// trialRests is how many times RestTicks a trial lasts: long enough for a span to come, and
+// for a dial to fail.
+const trialRests = 6
+
+// feels takes what a capture rides out. Where its floor moves it gets over it, and where
+// the floor waits for somebody else nothing can be told of it.
 func (m *member) feels(o *Owner, r *Report) {
 	a := &m.ail
 	switch {
-	case m.raising != 0 || r.Warning == "" || r.Writes == 0 || !o.cfg.local(r.Warning):
+	case m.raising != 0 || r.Warning == "" || r.Writes == 0 || !o.cfg.local(r.Warning) || o.held(r.Floor):
 		a.stuck = 0
-	case a.stuck == 0 || r.Floor.Checkpoint > a.floor.Checkpoint:
+	case a.stuck == 0 || r.Floor.Checkpoint != a.floor.Checkpoint: // it goes back with a span that lags
 		a.stuck, a.floor = o.now, r.Floor
 	}
 }
 
+// held tells whether a floor stands where it is told to: below a DDL, at a sync point or
+// the target, at the redo log's gate.
+func (o *Owner) held(p Progress) bool {
+	limit := o.limit()
+	if o.cfg.Gated {
+		limit = min(limit, o.barrier.Gate)
+	}
+	if len(o.pending) > 0 {
+		limit = min(limit, o.pending[0].TS.Prev())
+	}
+	return p.Checkpoint >= limit
+}
+
 // nurse finds out whose spans go elsewhere. Where nobody else is well the trouble is not
-// one capture's, and what it told is the changefeed's.
+// one capture's, and what it told is the changefeed's. While the owner finds out who has
+// what, it does not know who is well.
 func (o *Owner) nurse() {
+	if o.rebuilding {
+		return
+	}
 	for _, m := range o.members {
-		if a := &m.ail; a.stuck != 0 && o.now-a.stuck >= o.cfg.StuckTicks && o.cfg.Fenced && m.raising == 0 && !o.rebuilding && o.spares(m) {
+		if a := &m.ail; a.stuck != 0 && o.now-a.stuck >= o.cfg.StuckTicks && o.cfg.Fenced && m.raising == 0 && o.spares(m, true) {
 			// It would not let go before its sink gives up. The fence is raised by the
 			// owner's own way: nobody's spans move while that is no better.
 			o.rest(m, m.warning)
@@ -63,8 +85,8 @@ func (o *Owner) nurse() {
 	}
 	for _, m := range o.members {
 		a := &m.ail
-		spared := a.trial > o.now && o.spares(m)
-		a.out, a.one = spared && a.until > o.now, spared
+		a.out = a.until > o.now && o.spares(m, true)
+		a.one = a.trial > o.now && o.spares(m, false)
 	}
 	all := o.ailing
 	o.ailing = nil
@@ -77,11 +99,12 @@ func (o *Owner) nurse() {
 	}
 }
 
-// spares tells whether somebody else is there who can take what a capture has, and is well.
-func (o *Owner) spares(not *member) bool {
+// spares tells whether somebody else is there who can take what a capture has, and is well,
+// or on trial at most.
+func (o *Owner) spares(not *member, trials bool) bool {
 	for _, m := range o.members {
-		if m != not && !m.gone && m.liveness == capture.Alive && !m.draining && m.raising == 0 && !m.broken &&
-			!m.hearing.poor && m.ail.until <= o.now && m.ail.stuck == 0 && o.now-m.heard <= o.cfg.SilentTicks {
+		if m != not && m.told && m.term != 0 && !m.gone && m.liveness == capture.Alive && !m.draining && m.raising == 0 && !m.broken &&
+			!m.hearing.poor && m.ail.until <= o.now && (trials || m.ail.trial <= o.now) && m.ail.stuck == 0 && o.now-m.heard <= o.cfg.SilentTicks {
 			return true
 		}
 	}

@@ -120,3 +120,24 @@ func TestARebornCaptureHasATermOfItsOwn(t *testing.T) {
 		t.Fatalf("the first life has term %d, the second %d", first, term)
 	}
 }
+
+// TestAFaultTellsAllThereIs has a capture tell a new owner why it takes no part, and never
+// anything in full: it has nothing, and is not waited for.
+func TestAFaultTellsAllThereIs(t *testing.T) {
+	cfg := Default()
+	cfg.Owner, cfg.Epoch = 7, 1
+	o, err := New(cfg, Resume{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := func() { o.Tick(View{Members: []Member{{ID: "a"}}}) }
+	tick()
+	if !o.Rebuilding() {
+		t.Fatal("nobody is waited for")
+	}
+	o.Step(Report{Head: Head{Owner: 7, Epoch: 1, Capture: "a", Incarnation: 3, Seq: 1}, Fault: "no directory"})
+	tick()
+	if o.Rebuilding() {
+		t.Fatal("a capture without a part is waited for")
+	}
+}

@@ -242,6 +242,7 @@ func (o *Owner) Step(r Report) {
 		m.term = max(m.term, r.Term)
 		if r.Fault != "" {
 			o.fails(m, r.Fault)
+			o.told(m.id) // it has nothing, and need not say so in full
 		}
 	}
 	if late(r.Seq, m.seqIn) || outgrown(r.Term, m.term) {

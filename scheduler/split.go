@@ -125,7 +125,8 @@ func (o *Owner) Cut(s span.Span, borders []span.Key) {
 
 // begin gets the children ready.
 func (o *Owner) begin(t *table, parents []*ReplicationSet, spans []span.Span) {
-	if o.idlest(nil) == nil {
+	to := o.idlest(nil)
+	if to == nil {
 		return
 	}
 	from := tso.Max
@@ -136,7 +137,9 @@ func (o *Owner) begin(t *table, parents []*ReplicationSet, spans []span.Span) {
 	t.shape = r
 	for _, s := range spans {
 		c := &ReplicationSet{Span: s, table: t, Checkpoint: from, reshape: r}
-		to := o.idlest(nil)
+		if next := o.idlest(nil); next != nil { // one on trial takes a single span
+			to = next
+		}
 		if len(spans) > 1 {
 			to = o.sparsest(r, to)
 		}
