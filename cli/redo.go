@@ -39,7 +39,7 @@ func (t *terminal) redoCommand() *cobra.Command {
 	apply.Flags().Bool("enable-profiling", false, "no effect")
 	apply.Flags().String("log-level", "info", "no effect: a command has no log")
 	apply.Flags().StringArray("filter", nil, "a table filter rule, as in filter.rules, as often as there are rules: tables that they leave out are not touched")
-	apply.Flags().Bool("force", false, "go on where the downstream, or the storage, tells that what comes of it is no snapshot, or that a log was applied before; it is not called one then")
+	apply.Flags().Bool("force", false, "go on where the downstream tells that what comes of it is no snapshot, or that a log was applied before; it is not called one then")
 	need(apply, "sink-uri")
 	for _, c := range []*cobra.Command{meta, inspect, verify, apply} {
 		c.Flags().String("storage", "", "where the log is: consistent.storage of the changefeed")
@@ -123,6 +123,8 @@ type logText struct {
 	// AppliedBefore tells that nothing was done.
 	Unproven      []string `json:"unproven,omitempty"`
 	AppliedBefore bool     `json:"applied-before,omitempty"`
+	// NothingApplied tells that the log has nothing of the tables that --filter takes.
+	NothingApplied bool `json:"nothing-applied,omitempty"`
 }
 
 type fileText struct {
@@ -233,7 +235,7 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if err := inv.Err(); err != nil && !(force && cdcerr.RedoBehind.Is(err)) {
+		if err := inv.Err(); err != nil {
 			return err
 		}
 		if said := str(c, "cluster-id"); said != "" && said != inv.ID.Servers {
@@ -265,7 +267,7 @@ func (t *terminal) redoApply(c *cobra.Command) error {
 		if err != nil {
 			return applyError(err)
 		}
-		t.applied(inv, done, part.Rows != nil, strings.HasPrefix(uri, "blackhole://"))
+		t.applied(inv, done, part.Name, strings.HasPrefix(uri, "blackhole://"))
 		return nil
 	})
 }
@@ -291,12 +293,13 @@ func (t *terminal) progress() func(redo.Progress) {
 }
 
 // applied says what was applied, and what that proves.
-func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part, nowhere bool) {
+func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part string, nowhere bool) {
 	switch {
 	case t.output == "json":
 		text := logTextOf(inv, false)
 		text.Rows, text.DDLs, text.Inexact = done.Rows, done.DDLs, doubtTexts(done.Doubts)
 		text.Unproven, text.AppliedBefore = done.Unproven, done.Before
+		text.NothingApplied = done.Nothing
 		t.print(t.Out, text)
 		return
 	case nowhere:
@@ -305,21 +308,32 @@ func (t *terminal) applied(inv *redo.Inventory, done redo.Applied, part, nowhere
 		return
 	}
 	if done.Before {
-		t.say("All of the log was applied to this downstream before, up to %d (%s UTC): nothing was changed. --force applies it once more, over whatever was written there since.", inv.Meta.Resolved, when(inv.Meta.Resolved))
+		what := "All of the log"
+		if part != "" {
+			what = "What " + part + " takes of the log"
+		}
+		t.say("%s was applied to this downstream before, up to %d (%s UTC): nothing was changed. --force applies it once more, over whatever was written there since.", what, inv.Meta.Resolved, when(inv.Meta.Resolved))
 		for _, text := range doubtTexts(done.Doubts) {
 			t.say("It was not the upstream's then in %s.", text)
 		}
+		for _, text := range done.Unproven {
+			t.say("It was not proven to be a snapshot then: %s.", text)
+		}
+		return
+	}
+	if done.Nothing {
+		t.say("Nothing was applied, and nothing was changed: of the tables that %s takes the log has nothing in (%d, %d]. Look at the rules if that is not what was meant.", part, inv.Meta.Checkpoint, inv.Meta.Resolved)
 		return
 	}
 	t.say("Applied %d rows of %d transactions and %d DDLs.", done.Rows, done.Txns, done.DDLs)
 	t.say("Servers that still run, or are started again, write to it once more: keep them stopped, or the changefeed paused or removed, before the downstream is used.")
 	proof := fmt.Sprintf("every file of the log in (%d, %d] was there and whole, and nothing above was applied", inv.Meta.Checkpoint, inv.Meta.Resolved)
-	if done.Snapshot() && !part {
+	if done.Snapshot() && part == "" {
 		t.say("The downstream is the upstream's snapshot at %d (%s UTC): %s.", inv.Meta.Resolved, when(inv.Meta.Resolved), proof)
 		return
 	}
 	t.say("The downstream holds what the log has up to %d (%s UTC): %s.", inv.Meta.Resolved, when(inv.Meta.Resolved), proof)
-	if part {
+	if part != "" {
 		t.say("It is not the upstream's: tables that --filter leaves out were not touched.")
 	}
 	for _, text := range doubtTexts(done.Doubts) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -62,8 +63,9 @@ type Applied struct {
 	Doubts           []Doubt
 	// Unproven are reasons for which the downstream is not known to be a snapshot.
 	Unproven []string
-	// Before tells that all of this had been applied before: nothing was done.
-	Before bool
+	// Before tells that all of this had been applied before: nothing was done. Nothing tells
+	// that the log is about none of the tables of the part.
+	Before, Nothing bool
 }
 
 // Snapshot tells whether the downstream is known to be what upstream was.
@@ -84,7 +86,7 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 	if err != nil {
 		return Applied{}, err
 	}
-	done.Unproven, done.Before = w.unproven, w.before
+	done.Unproven, done.Before = slices.Clone(w.unproven), w.before
 	if f, ok := s.(sink.Foreseer); ok {
 		if done.Doubts, err = Foresee(ctx, b, inv, cfg, f.Foresee); err != nil {
 			return done, err
@@ -93,25 +95,23 @@ func Apply(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg ApplyConf
 			return done, fmt.Errorf("the redo log %v: %w", inv.ID, err)
 		}
 	}
+	w.recall(&done)
 	if done.Before {
 		done.TS = cfg.Merge.To
 		return done, nil
 	}
-	if err := w.begun(ctx, leave); err != nil {
-		return done, err
-	}
-	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, mounter: mount.New(), done: done}
+	a := &applier{bucket: b, inv: inv, cfg: cfg, sink: s, leave: leave, witness: w, mounter: mount.New(), done: done}
 	err = a.all(ctx)
 	if err == nil && a.done.Snapshot() && cfg.Part.Rows == nil {
 		err = s.SyncPoint(ctx, leave, event.SyncPoint{TS: cfg.Merge.To})
 	}
-	if err == nil {
+	// Of a part that has nothing to do the downstream is what it was before: that it was
+	// applied would forbid to apply what was meant.
+	a.done.Nothing = a.left && !a.took
+	if err == nil && !a.done.Nothing {
 		err = s.Checkpoint(ctx, cfg.Merge.To)
 	}
-	if err == nil && a.left && !a.took {
-		err = cdcerr.InvalidArgument.New("%s takes none of the tables that the log is about", cfg.Part.Name)
-	}
-	if err == nil {
+	if err == nil && !a.done.Nothing {
 		err = w.ended(ctx, leave)
 	}
 	if err != nil {
@@ -208,6 +208,7 @@ type applier struct {
 	cfg     ApplyConfig
 	sink    sink.Sink
 	leave   sink.Leave
+	witness *witness
 	mounter *mount.Mounter
 
 	batch []event.Txn
@@ -297,7 +298,9 @@ func (a *applier) write(ctx context.Context) error {
 	if len(a.batch) == 0 {
 		return nil
 	}
-	a.begun = true
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
 	if err := a.sink.Write(ctx, a.leave, a.batch); err != nil {
 		a.broken = true
 		return err
@@ -311,6 +314,16 @@ func (a *applier) write(ctx context.Context) error {
 	a.done.Rows += uint64(a.rows)
 	a.batch, a.rows, a.bytes = nil, 0, 0
 	return nil
+}
+
+// begin notes that the log is being applied before the sink is given the first of it.
+func (a *applier) begin(ctx context.Context) error {
+	if a.begun {
+		return nil
+	}
+	err := a.witness.begun(ctx, a.leave)
+	a.begun = err == nil
+	return err
 }
 
 // flushEvery is how often the sink is flushed so that it is known, and told, how far the
@@ -362,7 +375,9 @@ func (a *applier) ddl(ctx context.Context, d *event.DDL) error {
 	if err := a.flush(ctx); err != nil {
 		return err
 	}
-	a.begun = true
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
 	if err := a.sink.DDL(ctx, a.leave, d); err != nil {
 		a.broken = true
 		return fmt.Errorf("DDL job %d at %d: %w", d.JobID, d.SwitchTS, err)

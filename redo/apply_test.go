@@ -37,6 +37,7 @@ type notes struct {
 	kept  *sink.Journal // nil: it keeps none
 	blank bool          // kept is what was noted, and nothing was
 	dead  error         // what the next write fails with
+	after error         // what a DDL fails with once it is done
 }
 
 // newNotes is one that the log has written up to its checkpoint.
@@ -76,7 +77,7 @@ func (n *notes) DDL(_ context.Context, _ sink.Leave, d *event.DDL) error {
 	}
 	n.ddls = append(n.ddls, d)
 	n.order = append(n.order, fmt.Sprintf("ddl %d", d.SwitchTS))
-	return nil
+	return n.after
 }
 func (n *notes) SyncPoint(_ context.Context, _ sink.Leave, p event.SyncPoint) error {
 	if !n.flushed {

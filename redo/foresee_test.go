@@ -17,6 +17,9 @@ import (
 type seer struct{ notes }
 
 func (s *seer) Foresee(d *event.DDL) []sink.Doubt {
+	if slices.ContainsFunc(s.ddls, func(o *event.DDL) bool { return o.JobID == d.JobID }) {
+		return nil // it is done
+	}
 	switch d.Action {
 	case event.ActionRecoverTable:
 		return []sink.Doubt{{Table: d.Tables[0].After, Why: "its rows are upstream", Stops: true}}

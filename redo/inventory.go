@@ -48,14 +48,8 @@ type Inventory struct {
 	Beyond, Below int
 	Highest       tso.TS // the largest commit-ts in files beyond
 	Problems      []Problem
-	Overtaken     error // by a later log of the changefeed; nil where it is not
-	// Behind is an error if there was a newer meta than this one: the downstream may be
-	// further than this one says.
-	Behind error
-	// Ended is an error if the changefeed was turned away from this log: as soon as it goes
-	// on, the log is overtaken by what nobody sees here.
-	Ended error
-	Notes []string // what is strange there, and no loss
+	Overtaken     error    // by a later log of the changefeed; nil where it is not
+	Notes         []string // what is strange there, and no loss
 }
 
 // Bytes is how much there is to fetch.
@@ -80,9 +74,6 @@ func (inv *Inventory) Recoverable() tso.TS {
 func (inv *Inventory) Err() error {
 	if inv.Overtaken != nil {
 		return inv.Overtaken
-	}
-	if inv.Behind != nil {
-		return inv.Behind
 	}
 	if m := &inv.Meta; len(inv.Problems) == 0 && m.Resolved < m.ExactFrom {
 		return cdcerr.RedoTooYoung.New("redo log %v: it began at %d, where the downstream may have held what is committed up to %d, and its resolved-ts is %d: it makes a snapshot from %d on",

@@ -3,6 +3,8 @@ package redo
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -17,6 +19,7 @@ import (
 type witness struct {
 	sink     sink.Journaler // nil: it keeps no journal
 	mine     sink.JournalApplied
+	earlier  sink.JournalApplied // an apply of this log that this one goes on with; zero: none
 	unproven []string
 	before   bool // it was applied to its end, and nothing came after
 }
@@ -31,20 +34,13 @@ func newWitness(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg Appl
 		}
 		return err
 	}
-	if inv.Behind != nil {
-		if err := refused(inv.Behind); err != nil {
-			return nil, err
-		}
-	}
-	forced := *inv
-	forced.Behind = nil
-	if err := forced.Err(); err != nil {
+	if err := inv.Err(); err != nil {
 		return nil, err
 	}
 	j, ok := s.(sink.Journaler)
 	if !ok || !j.Journals() {
 		w.unproven = append(w.unproven, "this downstream keeps no record of who has written it, so that it may be another one than the changefeed's, be written still, or have gone on since")
-		return w, refused(inv.Ended)
+		return w, nil
 	}
 	w.sink = j
 	kept, err := j.Journal(ctx)
@@ -55,17 +51,20 @@ func newWitness(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg Appl
 		kept = &sink.Journal{}
 	}
 	if a := kept.Applied; a != nil {
+		if a.Log == w.mine.Log {
+			w.earlier = *a
+		}
 		w.before = a.Done && !cfg.Force && a.Log == w.mine.Log && a.To == w.mine.To && a.Part == w.mine.Part
 		if w.before {
 			return w, nil
 		}
-		if err := refused(appliedBefore(inv, a)); err != nil {
+		if err := refused(appliedBefore(inv, a, w.mine.Part)); err != nil {
 			return nil, err
 		}
 	}
 	if kept.Log == "" && kept.Passed == 0 { // no run has noted anything
 		w.unproven = append(w.unproven, fmt.Sprintf("this downstream has no record of the changefeed %s/%s with a redo log, so that it may be another one than the changefeed's", inv.ID.Namespace, inv.ID.Changefeed))
-		return w, refused(inv.Ended)
+		return w, nil
 	}
 	if kept.Log != inv.ID.Incarnation {
 		err := elsewhere(ctx, b, inv, kept)
@@ -86,8 +85,9 @@ func newWitness(ctx context.Context, b objstore.Bucket, inv *Inventory, cfg Appl
 }
 
 // appliedBefore is an error if a log was applied that is not the one that is to be, or that
-// came to its end: one that was cut off goes on.
-func appliedBefore(inv *Inventory, a *sink.JournalApplied) error {
+// came to its end: one that was cut off goes on. The DDLs that a part left out count as done
+// since, so that only the same part goes on with it.
+func appliedBefore(inv *Inventory, a *sink.JournalApplied, part string) error {
 	at := a.At.UTC().Format(time.DateTime)
 	switch {
 	case a.Done:
@@ -96,6 +96,8 @@ func appliedBefore(inv *Inventory, a *sink.JournalApplied) error {
 			part = " (" + a.Part + ")"
 		}
 		return cdcerr.RedoApplied.New("the log %s/%s (%s) was applied to this downstream up to %d%s, at %s UTC", inv.ID.Namespace, inv.ID.Changefeed, a.Log, a.To, part, at)
+	case a.Log == inv.ID.Incarnation && a.Part != "" && a.Part != part:
+		return cdcerr.RedoApplied.New("a part of the log (%s) was begun to be applied to this downstream at %s UTC, up to %d, and did not come to its end: go on with those rules", a.Part, at, a.To)
 	case a.Log != inv.ID.Incarnation:
 		return cdcerr.RedoApplied.New("another log, %s/%s (%s), was begun to be applied to this downstream at %s UTC, up to %d, and did not come to its end", inv.ID.Namespace, inv.ID.Changefeed, a.Log, at, a.To)
 	}
@@ -111,15 +113,48 @@ func elsewhere(ctx context.Context, b objstore.Bucket, inv *Inventory, kept *sin
 	}
 	other := inv.ID
 	other.Incarnation = kept.Log
-	_, err := LastMeta(ctx, b, other)
+	last, err := LastMeta(ctx, b, other)
 	if cdcerr.RedoMetaNotFound.Is(err) {
 		return cdcerr.RedoOvertaken.New("redo log %v, of commit-ts %d to %d: the changefeed went on with the log %v in %s, and what that has let through, up to %d at least, may stand downstream",
 			inv.ID, inv.Meta.Checkpoint.Next(), inv.Meta.Resolved, other, kept.Storage, kept.Passed)
 	}
+	if err == nil && kept.Passed > last.Resolved {
+		return cdcerr.RedoOvertaken.New("redo log %v, of commit-ts %d to %d: the changefeed went on with the log %v, whose meta says resolved-ts %d, and the downstream was written up to %d by that one: newer metas of it were removed from the storage",
+			inv.ID, inv.Meta.Checkpoint.Next(), inv.Meta.Resolved, other, last.Resolved, kept.Passed)
+	}
 	return err
 }
 
-// begun notes that the log is being applied.
+// inexactKept is how many reasons a note has, and inexactBytes how much of each: what an
+// operator still reads, and a row still takes.
+const (
+	inexactKept  = 300
+	inexactBytes = 1 << 10
+)
+
+// recall adds to what this apply knows to be inexact what those before it have noted: their
+// DDLs are done, and tell nothing any more.
+func (w *witness) recall(done *Applied) {
+	now := slices.Clone(done.Unproven)
+	for _, d := range done.Doubts {
+		now = append(now, d.String())
+	}
+	for i, why := range now {
+		now[i] = strings.ToValidUTF8(why[:min(len(why), inexactBytes)], "")
+	}
+	for _, why := range w.earlier.Inexact {
+		if !slices.Contains(now, why) {
+			now, done.Unproven = append(now, why), append(done.Unproven, why)
+		}
+	}
+	w.mine.More = max(w.earlier.More, len(now)-inexactKept)
+	w.mine.Inexact = now[:min(len(now), inexactKept)]
+	if n := w.earlier.More; n > 0 {
+		done.Unproven = append(done.Unproven, fmt.Sprintf("%d more reasons, at least, which were too many to be kept", n))
+	}
+}
+
+// begun notes that the log is being applied, before anything of it is downstream.
 func (w *witness) begun(ctx context.Context, leave sink.Leave) error {
 	return w.note(ctx, leave, false)
 }

@@ -41,7 +41,11 @@ type JournalApplied struct {
 	Log string `json:"log"`
 	To  tso.TS `json:"to-ts"`
 	// Part are the rules by which tables were left out; empty: all were applied.
-	Part string    `json:"part,omitempty"`
-	Done bool      `json:"done"`
-	At   time.Time `json:"at"` // by the clock of whoever applied it
+	Part string `json:"part,omitempty"`
+	// Inexact is where the downstream is not what upstream was, or is not known to be, by
+	// this apply and those of the same log before it, and why; More counts what was too much.
+	Inexact []string  `json:"inexact,omitempty"`
+	More    int       `json:"more,omitempty"`
+	Done    bool      `json:"done"`
+	At      time.Time `json:"at"` // by the clock of whoever applied it
 }

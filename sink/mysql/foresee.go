@@ -13,7 +13,7 @@ func (s *Sink) Foresee(d *event.DDL) []sink.Doubt {
 	s.calls.Lock()
 	defer s.calls.Unlock()
 	if s.noted.holds(d) {
-		return nil // it was done while there was an upstream to be read
+		return nil // there was an upstream to be read, or whoever did it without has noted what is not exact
 	}
 	return append(converted(d), unfilled(d, s.session.dialect)...)
 }
