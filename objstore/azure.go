@@ -89,9 +89,9 @@ func (l *location) azureClient(address, account string, opts *container.ClientOp
 // transport is that of Go, for one bucket: its connections end with it.
 func transport() *http.Transport {
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		return unstalled(t.Clone(), answerMax)
+		return unstalled(t.Clone(), pushMax, answerMax)
 	}
-	return unstalled(&http.Transport{Proxy: http.ProxyFromEnvironment}, answerMax)
+	return unstalled(&http.Transport{Proxy: http.ProxyFromEnvironment}, pushMax, answerMax)
 }
 
 // wrap gives an error of the client its code.

@@ -59,7 +59,7 @@ func openS3(l *location) (Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage URI %s: %w", l.text, err)
 	}
-	unstalled(carriage, answerMax)
+	unstalled(carriage, pushMax, answerMax)
 	core, err := minio.NewCore(host, &minio.Options{
 		Creds: creds, Secure: secure, Region: l.query.Get("region"), BucketLookup: lookup, MaxRetries: s3Tries, Transport: carriage,
 	})

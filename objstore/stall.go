@@ -2,35 +2,57 @@ package objstore
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
-// answerMax is how long a server may take to answer a request that it was sent, and a
-// connection to take another piece of one. A request whose bytes flow may take as long as
-// they need; a connection that is dead, as those are whose other end lost its power, is given
-// up, and the request is sent on another one.
-const answerMax = 10 * time.Second
+const (
+	// pushMax is how long a connection may take nothing of a request, and how long its other
+	// end may be silent where it has to acknowledge: one that lost its power does not.
+	pushMax = 10 * time.Second
+	// answerMax is how long a server may take to answer a request that it has all of: one
+	// that syncs 64 MiB to busy disks, behind a proxy that hands them over at the end, takes
+	// its time, and would take it again for each try.
+	answerMax = time.Minute
+)
 
-// unstalled has requests end whose server, or connection, stands still for that long.
-func unstalled(t *http.Transport, most time.Duration) *http.Transport {
+// unstalled has requests end whose connection stands still for as long as push, or whose
+// server gives no answer within that time. They are sent again on another connection. One
+// whose bytes flow may take as long as it needs.
+func unstalled(t *http.Transport, push, answer time.Duration) *http.Transport {
 	dial := t.DialContext
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: most}).DialContext
+		dial = (&net.Dialer{Timeout: push}).DialContext
 	}
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return &pushed{Conn: c, most: most}, nil
+		if tcp, ok := c.(*net.TCPConn); ok {
+			if err := mortal(tcp, push); err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+		}
+		return &pushed{Conn: c, most: push}, nil
 	}
-	t.ResponseHeaderTimeout = most
+	t.ResponseHeaderTimeout = answer
 	return t
 }
 
-// pushed is a connection of which each piece that is written has to be taken in time.
+// mortal has the system give a connection up whose other end acknowledges nothing for so
+// long, whether something was sent or not.
+func mortal(c *net.TCPConn, most time.Duration) error {
+	if err := c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: most / 2, Interval: most / 4, Count: 2}); err != nil {
+		return err
+	}
+	return acknowledged(c, most)
+}
+
+// pushed is a connection that has to take something of what is written in time.
 type pushed struct {
 	net.Conn
 	most time.Duration
@@ -43,7 +65,9 @@ func (c *pushed) Write(p []byte) (n int, err error) {
 		if err = c.SetWriteDeadline(time.Now().Add(c.most)); err == nil {
 			var took int
 			took, err = c.Conn.Write(p[n:min(len(p), n+piece)])
-			n += took
+			if n += took; took > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+				err = nil // it is slow, and goes on
+			}
 		}
 	}
 	return n, err

@@ -1,12 +1,15 @@
 package objstore
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -19,7 +22,7 @@ func TestAConnectionThatStandsStillIsGivenUp(t *testing.T) {
 	}
 	defer dead.Close()
 	for _, size := range []int{100, 64 << 20} {
-		client := &http.Client{Transport: unstalled(&http.Transport{}, 50*time.Millisecond)}
+		client := &http.Client{Transport: unstalled(&http.Transport{}, 50*time.Millisecond, 50*time.Millisecond)}
 		resp, err := client.Post("http://"+dead.Addr().String(), "", strings.NewReader(strings.Repeat("x", size)))
 		if err == nil {
 			_ = resp.Body.Close()
@@ -34,13 +37,42 @@ func TestAConnectionThatStandsStillIsGivenUp(t *testing.T) {
 		}
 	}))
 	defer slow.Close()
-	client := &http.Client{Transport: unstalled(&http.Transport{}, answerMax)}
+	client := &http.Client{Transport: unstalled(&http.Transport{}, pushMax, answerMax)}
 	defer client.CloseIdleConnections()
 	resp, err := client.Post(slow.URL, "", strings.NewReader(strings.Repeat("x", 32<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
+}
+
+// A connection that takes something now and then is slow, and not dead; one that takes
+// nothing is given up.
+func TestAConnectionThatIsSlowIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		go func() {
+			for piece := make([]byte, 1<<10); ; time.Sleep(pushMax * 3 / 4) {
+				if _, err := io.ReadFull(far, piece); err != nil {
+					return
+				}
+			}
+		}()
+		c := &pushed{Conn: near, most: pushMax}
+		begun := time.Now()
+		if n, err := c.Write(make([]byte, 100<<10)); n != 100<<10 || err != nil || time.Since(begun) < 10*pushMax {
+			t.Errorf("%d bytes in %v, %v", n, time.Since(begun), err)
+		}
+		_ = far.Close()
+		still, other := net.Pipe()
+		begun = time.Now()
+		if n, err := (&pushed{Conn: still, most: pushMax}).Write([]byte("x")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != pushMax {
+			t.Errorf("%d bytes in %v, %v", n, time.Since(begun), err)
+		}
+		for _, c := range []net.Conn{near, still, other} {
+			_ = c.Close()
+		}
+	})
 }
 
 // Every store over the network has such connections.

@@ -119,7 +119,7 @@ var doors = []Door{
 	{"go.etcd.io/etcd/client/v3", []string{"meta"}, "etcd's client: follows its members, renews leases, watches"},
 	{"go.etcd.io/etcd/server/v3", []string{"meta"}, "an etcd in the process, where metadata has to outlive PD and there is no other"},
 	{"go.etcd.io/bbolt", []string{"meta"}, "the file of the embedded etcd, looked through before etcd opens it"},
-	{"golang.org/x/sys", []string{"meta"}, "the clock that runs on while a machine is suspended"},
+	{"golang.org/x/sys", []string{"meta", "objstore"}, "the clock that runs on while a machine is suspended; how long a connection may go unacknowledged"},
 	{"golang.org/x/sync", nil, "errgroup: goroutines with an owner that waits for them"},
 	{"github.com/pingcap/tidb/pkg/parser", []string{"filter", "filter/expr", "internal/binlog", "sink/mysql", "upstream/fake/catalog"}, "TiDB's grammar is not MySQL's; only TiDB's parser reads all of it and prints it again"},
 	{"github.com/go-sql-driver/mysql", []string{"server", "sink/mysql", "internal/mariadb"}, "the driver of MySQL-compatible databases"},
