@@ -48,6 +48,11 @@ func (l *Loop) openJournal(ctx context.Context, checkpoint tso.TS) error {
 		*kept = next
 		return true
 	})
+	if l.redo == nil && cdcerr.MySQLAccessDenied.Is(err) {
+		// A user that may not see the table never had one made.
+		l.cfg.Log.Debug("whether the downstream was written with a redo log before is not seen", "changefeed", l.cfg.Changefeed, "error", err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("noting downstream by which redo log it is written: %w", err)
 	}

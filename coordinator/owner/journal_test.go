@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-cdc/sluice/cdcerr"
 	"github.com/sluice-cdc/sluice/coordinator/owner"
 	"github.com/sluice-cdc/sluice/scheduler"
 	"github.com/sluice-cdc/sluice/sink"
@@ -17,7 +18,7 @@ type journaled struct {
 	fullSink
 	kept  *sink.Journal // guarded by the world's lock, as what follows
 	notes *int
-	away  *bool
+	away  *error // what a note ends with
 }
 
 func (s journaled) Journals() bool                                 { return true }
@@ -28,15 +29,15 @@ func (s journaled) Note(_ context.Context, leave sink.Leave, change func(*sink.J
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	if *s.away {
-		return errors.New("it does not answer")
+	if *s.away != nil {
+		return *s.away
 	}
 	*s.notes++
 	change(s.kept)
 	return nil
 }
 
-func journaling(w *world, rev scheduler.Revision, kept *sink.Journal, notes *int, away *bool) (sink.Sink, error) {
+func journaling(w *world, rev scheduler.Revision, kept *sink.Journal, notes *int, away *error) (sink.Sink, error) {
 	s, err := w.open(rev)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func journaling(w *world, rev scheduler.Revision, kept *sink.Journal, notes *int
 func TestTheDownstreamTellsByWhichLogItIsWritten(t *testing.T) {
 	cluster(t, nil, []int64{1}, func(w *world) {
 		r := withLog(w, "a")
-		kept, notes, away := sink.Journal{Log: "before", Passed: ms(90), Applied: &sink.JournalApplied{Log: "before"}}, 0, false
+		kept, notes, away := sink.Journal{Log: "before", Passed: ms(90), Applied: &sink.JournalApplied{Log: "before"}}, 0, error(nil)
 		with := func(rev scheduler.Revision, change func(*owner.Config)) func(*owner.Config) {
 			return func(c *owner.Config) {
 				change(c)
@@ -74,14 +75,14 @@ func TestTheDownstreamTellsByWhichLogItIsWritten(t *testing.T) {
 		w.to(ms(5))
 		later(time.Second)
 		at(5)
-		w.change(func() { away = true })
+		w.change(func() { away = errors.New("it does not answer") })
 		w.to(ms(9))
 		later(10 * time.Second)
 		at(5)
 		if r.Limit() != ms(9) {
 			t.Errorf("the log waits for the journal at %d", r.Limit())
 		}
-		w.change(func() { away = false })
+		w.change(func() { away = nil })
 		later(10 * time.Second)
 		at(9)
 		before := notes
@@ -111,5 +112,26 @@ func TestTheDownstreamTellsByWhichLogItIsWritten(t *testing.T) {
 		at(0)
 		stop()
 		ends(t, over, canceled)
+	})
+}
+
+// Who may not see the journal has no use for it without a log, and cannot do without it
+// with one.
+func TestAJournalThatMayNotBeSeen(t *testing.T) {
+	cluster(t, nil, []int64{1}, func(w *world) {
+		kept, notes, away := sink.Journal{}, 0, error(cdcerr.MySQLAccessDenied.New("no"))
+		with := func(rev scheduler.Revision) func(*owner.Config) {
+			return func(c *owner.Config) {
+				c.Open = func(context.Context) (sink.Sink, error) { return journaling(w, rev, &kept, &notes, &away) }
+			}
+		}
+		_, stop, over := w.lead(5, with(5))
+		synctest.Wait()
+		stop()
+		ends(t, over, canceled)
+		r := withLog(w, "a")
+		_, stop, over = w.lead(6, func(c *owner.Config) { with(6)(c); r.open(c) })
+		ends(t, over, cdcerr.MySQLAccessDenied.Is)
+		stop()
 	})
 }

@@ -136,7 +136,7 @@ func (s *Sink) journalBy(ctx context.Context, on *session, lock string) (*sink.J
 
 func journalError(err error) error {
 	if unprivileged(err) {
-		return cdcerr.MySQLAccessDenied.Wrap(err, "the user needs CREATE, SELECT, INSERT, UPDATE and DELETE on the database tidb_cdc, in which a changefeed with a redo log notes how far that let it write")
+		return cdcerr.MySQLAccessDenied.Wrap(err, "a changefeed with a redo log notes how far that let it write in %s: GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON tidb_cdc.* to the user", journalTable)
 	}
 	if err == nil || cdcerr.Of(err) != nil {
 		return err

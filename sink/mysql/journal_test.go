@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluice-cdc/sluice/cdcerr"
@@ -52,6 +53,17 @@ func TestJournal(t *testing.T) {
 	}
 	if j, err := later.Journal(t.Context()); j != nil || err != nil {
 		t.Errorf("after its removal: %+v, %v", j, err)
+	}
+	// Who may write only what a changefeed without a log needs is told what one with a log does.
+	mustExec(t, w.db, "CREATE USER single@'%' IDENTIFIED BY 's'")
+	defer mustExec(t, w.db, "DROP USER single@'%'")
+	for _, table := range []string{"sluice_fence_v1", "ddl_ts_v1"} {
+		mustExec(t, w.db, "GRANT ALL ON tidb_cdc."+table+" TO single@'%'")
+	}
+	single := lived(t, strings.Replace(server.URI(), "root", "single:s", 1), "x", nil)
+	defer w.closed(single)
+	if err := note(single, sink.Endless, "x"); !cdcerr.MySQLAccessDenied.Is(err) || !strings.Contains(err.Error(), "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON tidb_cdc.*") {
+		t.Errorf("without the privilege: %v", err)
 	}
 	free := lived(t, server.URI()+"?enable-fence=false", "x", nil)
 	defer w.closed(free)
