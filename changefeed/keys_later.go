@@ -128,7 +128,7 @@ var redoKeys = under("consistent", []Key{
 	{Path: "use-file-backend", Meaning: "write to a local file first", Effect: Nothing, Why: "files are written from memory"},
 	{Path: "compression", Meaning: "of the log's files; zstd where nothing is said", bound: oneOf("", "none", "lz4", "zstd")},
 	{Path: "flush-concurrency", Meaning: "parts of a file that are sent at once", Effect: Nothing, Why: "several files are sent at once, flush-worker-num of them, each as a whole", bound: from(0)},
-	{Path: "memory-usage.memory-quota-percentage", Meaning: "part of memory-quota that rows may take on each capture while they wait for their file; 0 is the default", bound: between(0, 100)},
+	{Path: "memory-usage.memory-quota-percentage", Meaning: "part of memory-quota that rows may take on each capture while they wait for their file, and no more than an eighth of the server's own memory-quota; files are then at most a quarter of that; 0 is the default", bound: between(0, 100)},
 	{Path: "memory-usage.event-cache-percentage", Meaning: "an older split of memory-quota", Effect: Nothing, Why: whyOld, bound: between(0, 100)},
 	{Path: "event-collector-batch-count", Meaning: "rows of a batch", Effect: Nothing, Why: "files are sized by max-log-size", bound: between(0, 8192)},
 	{Path: "on-upstream-loss", Meaning: "apply has the owner end the changefeed with what its log holds once the upstream is lost: docs/operations.md", bound: oneOf("", "none", "apply")},
