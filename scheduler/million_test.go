@@ -151,7 +151,7 @@ func (c *crowd) report(id capture.ID) {
 	p.seq++
 	r := scheduler.Report{
 		Head: scheduler.Head{Owner: c.rev, Epoch: 1, Capture: id, Incarnation: 1, Term: p.term, Seq: p.seq},
-		Upto: p.change, Floor: scheduler.Progress{Checkpoint: c.at, Resolved: c.at}, Statuses: p.news[:n:n],
+		Upto: p.change, Floor: scheduler.Progress{Checkpoint: c.at, Resolved: c.at}, Writes: len(p.written), Statuses: p.news[:n:n],
 	}
 	p.news = p.news[n:]
 	if r.Complete = len(p.news) == 0; !r.Complete {
